@@ -1,0 +1,33 @@
+// The seam between Decoder and a backend. Owns DecodeBackend; cpu_backend.cpp and cuda_backend.cpp
+// implement it. decoder.cpp checks the call's host-visible arguments before a backend sees it.
+#pragma once
+
+#include <memory>
+
+#include "splitwave/decoder.h"
+#include "splitwave/plan.h"
+#include "splitwave/problem.h"
+#include "splitwave/status.h"
+
+namespace splitwave {
+
+class DecodeBackend {
+ public:
+  virtual ~DecodeBackend() = default;
+  // The call's arguments have passed check_decode_call. Allocates nothing, never synchronises.
+  [[nodiscard]] virtual Status run(const DecodeCall& call) = 0;
+  [[nodiscard]] virtual const DeviceSpec& device() const = 0;
+  [[nodiscard]] virtual const Plan& plan_for(int rows) const = 0;
+  [[nodiscard]] virtual const VariantTraits& traits_for(int rows) const = 0;
+  [[nodiscard]] virtual std::int64_t workspace_bytes() const = 0;
+};
+
+// overrides are already merged with SPLITWAVE_PLAN.
+[[nodiscard]] Expected<std::unique_ptr<DecodeBackend>> make_cpu_backend(
+    const ProblemSpec& spec, const PlanOverrides& overrides, int threads);
+
+// Without a CUDA build, or without a usable device: an environment error that says which.
+[[nodiscard]] Expected<std::unique_ptr<DecodeBackend>> make_cuda_backend(
+    const ProblemSpec& spec, const PlanOverrides& overrides, int device);
+
+}  // namespace splitwave
