@@ -38,7 +38,7 @@ class Decoder {
 
   [[nodiscard]] const ProblemSpec& spec() const;
   [[nodiscard]] const DeviceSpec& device() const;
-  [[nodiscard]] Backend backend() const;             // cpu or cuda, never auto_detect
+  [[nodiscard]] Backend backend() const;                    // cpu or cuda, never auto_detect
   [[nodiscard]] const std::string& backend_reason() const;  // why it was chosen
   [[nodiscard]] const Plan& plan_for(int rows) const;       // 0 <= rows <= rows_max
   [[nodiscard]] const VariantTraits& traits_for(int rows) const;

@@ -32,7 +32,8 @@ inline constexpr int k_v32_row_bytes = 656;
 //   [0, page_size * 576)               page_size data rows
 //   [page_size * 576, page_size * 584) page_size scale rows
 // data row, 576 bytes:  [0, 448) 448 e4m3 codes; [448, 576) 64 bf16 RoPE dims (part of K and of V)
-// scale row, 8 bytes:   [0, 7) 7 e8m0 scales, one for each 64 codes (2^(e-127)); [7, 8) pad, ignored
+// scale row, 8 bytes:   [0, 7) 7 e8m0 scales, one for each 64 codes (2^(e-127)); [7, 8) pad,
+// ignored
 inline constexpr int k_v4_qk_dims = 512;
 inline constexpr int k_v4_nope_dims = 448;
 inline constexpr int k_v4_scale_group = 64;
@@ -53,6 +54,8 @@ inline constexpr int k_v4_row_bytes = 584;
 [[nodiscard]] constexpr std::int64_t page_bytes(KvFormat f, std::int64_t page_size) {
   return page_size * row_bytes(f);
 }
-[[nodiscard]] constexpr const char* name_of(KvFormat f) { return f == KvFormat::v32 ? "v32" : "v4"; }
+[[nodiscard]] constexpr const char* name_of(KvFormat f) {
+  return f == KvFormat::v32 ? "v32" : "v4";
+}
 
 }  // namespace splitwave

@@ -14,9 +14,10 @@
 
 namespace splitwave {
 
-// Every field of SPLITWAVE_PLAN ("mode=free,target_ctas=512"). Unset: the planner's choice. Within a
-// numerics class block_heads, stages, ctas_per_sm, prefetch and overlap change speed, never bits;
-// mode, class, target_ctas, chunk_rows, tile_rows, warps and a variant of another class change bits.
+// Every field of SPLITWAVE_PLAN ("mode=free,target_ctas=512"). Unset: the planner's choice. Within
+// a numerics class block_heads, stages, ctas_per_sm, prefetch and overlap change speed, never bits;
+// mode, class, target_ctas, chunk_rows, tile_rows, warps and a variant of another class change
+// bits.
 struct PlanOverrides {
   std::optional<SplitMode> mode;
   std::optional<NumericsClass> numerics;
@@ -40,7 +41,8 @@ struct PlanOverrides {
 // The inverse, keys in declaration order.
 [[nodiscard]] std::string to_string(const PlanOverrides& overrides);
 
-// What a kernel variant publishes. A variant is one compiled configuration; the registry lists them.
+// What a kernel variant publishes. A variant is one compiled configuration; the registry lists
+// them.
 struct VariantTraits {
   std::string name;            // e.g. "v4_mma_n16_w8_s3", unique
   std::string backend;         // "cpu" or "cuda"
@@ -48,15 +50,15 @@ struct VariantTraits {
   std::string isa;             // "avx512", "mma.sync", "wgmma", ...
   KvFormat format = KvFormat::v4;
   OperandType operands = OperandType::bf16;
-  std::vector<int> archs;      // compute capabilities * 10 it is built for; empty for the CPU
-  int block_heads = 0;         // heads of one item
-  int tile_rows = 0;           // KV rows of one softmax step
-  int warps = 0;               // all warps of a CTA
+  std::vector<int> archs;  // compute capabilities * 10 it is built for; empty for the CPU
+  int block_heads = 0;     // heads of one item
+  int tile_rows = 0;       // KV rows of one softmax step
+  int warps = 0;           // all warps of a CTA
   int stages = 0;
   int threads = 0;
-  int registers = 0;           // per thread at launch; 0 for the CPU
-  int shared_bytes = 0;        // static + dynamic
-  int ctas_per_sm = 0;         // designed residency
+  int registers = 0;     // per thread at launch; 0 for the CPU
+  int shared_bytes = 0;  // static + dynamic
+  int ctas_per_sm = 0;   // designed residency
   bool has_cluster = false;
   bool is_experiment_arm = false;  // never chosen by default
 };
@@ -74,12 +76,12 @@ struct Plan {
   int head_blocks = 0;  // ceil(heads / block_heads)
   int tile_rows = 0;
   int prefetch = 0;
-  int chunks = 0;       // chunks of a full-width row
-  int splits = 0;       // = chunks in exact mode; the free rule's count in free mode
+  int chunks = 0;         // chunks of a full-width row
+  int splits = 0;         // = chunks in exact mode; the free rule's count in free mode
   std::int64_t ctas = 0;  // batch * head_blocks * splits
   int ctas_per_sm = 0;
-  int waves = 0;            // ceil(ctas / (SMs * ctas_per_sm))
-  double utilization = 0;   // ctas / (waves * SMs * ctas_per_sm)
+  int waves = 0;           // ceil(ctas / (SMs * ctas_per_sm))
+  double utilization = 0;  // ctas / (waves * SMs * ctas_per_sm)
   double predicted_us = 0;
   Provenance provenance = Provenance::modelled;
   std::vector<std::string> reasons;

@@ -1,7 +1,7 @@
 // One sparse decode problem: what is fixed at creation (ProblemSpec) and what a call brings
-// (DecodeCall). Owns the shapes, strides and rules; design: the numerics contract of docs/contract.md.
-// Memory is the caller's; every pointer must stay valid until the call (on CUDA: the stream's work)
-// has finished. On the CUDA backend all pointers are device pointers.
+// (DecodeCall). Owns the shapes, strides and rules; design: the numerics contract of
+// docs/contract.md. Memory is the caller's; every pointer must stay valid until the call (on CUDA:
+// the stream's work) has finished. On the CUDA backend all pointers are device pointers.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,16 @@ enum class NumericsClass : std::uint8_t {
 enum class SplitMode : std::uint8_t { exact, free };
 
 // The type of the matrix operands. f16 needs a declared range: |q| and |dequantised K| both at most
-// value_range_max (<= 65504), every nonzero value of magnitude >= 2^-14 or negligible to the caller.
+// value_range_max (<= 65504), every nonzero value of magnitude >= 2^-14 or negligible to the
+// caller.
 enum class OperandType : std::uint8_t { bf16, f16 };
 
 // Fixed at creation. Any width >= 0; heads 1..128; rows_max >= 0 bounds the rows of a call.
 struct ProblemSpec {
   KvFormat format = KvFormat::v4;
   int heads = 64;
-  int main_width = 128;   // entries of one row of the main index list
-  int extra_width = 0;    // entries of one row of the extra index list; 0: no extra cache
+  int main_width = 128;  // entries of one row of the main index list
+  int extra_width = 0;   // entries of one row of the extra index list; 0: no extra cache
   int rows_max = 256;
   NumericsClass numerics = NumericsClass::throughput;
   OperandType operands = OperandType::bf16;
@@ -63,14 +64,14 @@ struct DecodeCall {
   std::int64_t q_head_stride = 0;     // elements, a multiple of 8
   CacheView main_cache, extra_cache;  // the same format; each its own page size and stride
   IndexList main_list, extra_list;
-  float softmax_scale = 0.0F;         // scores = softmax_scale * q.k
-  const float* sink = nullptr;        // fp32 [heads] or null: joins the denominator only
-  std::uint16_t* out = nullptr;       // bf16 [rows, heads, 512]; a row with no valid key gives 0
-  std::int64_t out_row_stride = 0;    // elements, a multiple of 8
-  std::int64_t out_head_stride = 0;   // elements, a multiple of 8
-  float* lse = nullptr;               // fp32 [rows, heads] or null: natural log, without the sink;
-  std::int64_t lse_row_stride = 0;    //   +inf for a row with no valid key
-  void* stream = nullptr;             // cudaStream_t; ignored by the CPU backend
+  float softmax_scale = 0.0F;        // scores = softmax_scale * q.k
+  const float* sink = nullptr;       // fp32 [heads] or null: joins the denominator only
+  std::uint16_t* out = nullptr;      // bf16 [rows, heads, 512]; a row with no valid key gives 0
+  std::int64_t out_row_stride = 0;   // elements, a multiple of 8
+  std::int64_t out_head_stride = 0;  // elements, a multiple of 8
+  float* lse = nullptr;              // fp32 [rows, heads] or null: natural log, without the sink;
+  std::int64_t lse_row_stride = 0;   //   +inf for a row with no valid key
+  void* stream = nullptr;            // cudaStream_t; ignored by the CPU backend
 };
 
 }  // namespace splitwave

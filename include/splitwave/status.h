@@ -1,6 +1,6 @@
-// Errors as values. Owns Error, Status and Expected<T>; every fallible call of the public API returns
-// one of them. Bad input and a lacking environment are errors; a broken invariant aborts instead
-// (src/base/check.h). Libraries neither print nor exit: the caller decides.
+// Errors as values. Owns Error, Status and Expected<T>; every fallible call of the public API
+// returns one of them. Bad input and a lacking environment are errors; a broken invariant aborts
+// instead (src/base/check.h). Libraries neither print nor exit: the caller decides.
 #pragma once
 
 #include <string>
@@ -40,8 +40,8 @@ struct Error {
 template <class T>
 class [[nodiscard]] Expected {
  public:
-  Expected(T value) : state_(std::move(value)) {}        // NOLINT: implicit on purpose
-  Expected(Error error) : state_(std::move(error)) {}    // NOLINT: implicit on purpose
+  Expected(T value) : state_(std::move(value)) {}      // NOLINT: implicit on purpose
+  Expected(Error error) : state_(std::move(error)) {}  // NOLINT: implicit on purpose
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }

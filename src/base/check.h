@@ -11,9 +11,9 @@ namespace splitwave {
 
 }  // namespace splitwave
 
-#define SPLITWAVE_CHECK(condition, message)                                     \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      ::splitwave::check_failed(#condition, __FILE__, __LINE__, (message));     \
-    }                                                                           \
+#define SPLITWAVE_CHECK(condition, message)                                 \
+  do {                                                                      \
+    if (!(condition)) {                                                     \
+      ::splitwave::check_failed(#condition, __FILE__, __LINE__, (message)); \
+    }                                                                       \
   } while (false)

@@ -1,6 +1,6 @@
-// JSON out, with nothing but the standard library, so that the GPU tools can write records on a bare
-// machine. Owns JsonWriter: a streaming writer that keeps commas and nesting right. NaN and inf have
-// no JSON form: they are written as null.
+// JSON out, with nothing but the standard library, so that the GPU tools can write records on a
+// bare machine. Owns JsonWriter: a streaming writer that keeps commas and nesting right. NaN and
+// inf have no JSON form: they are written as null.
 #pragma once
 
 #include <cstdint>

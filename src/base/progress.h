@@ -1,5 +1,5 @@
-// Progress of long work on stderr, with an ETA, only when stderr is a terminal. Called by the command
-// line and the experiment runner; silent everywhere else.
+// Progress of long work on stderr, with an ETA, only when stderr is a terminal. Called by the
+// command line and the experiment runner; silent everywhere else.
 #pragma once
 
 #include <chrono>

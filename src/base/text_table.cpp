@@ -24,7 +24,8 @@ std::string fixed(double value, int decimals) {
 TextTable::TextTable(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
 
 void TextTable::add_row(std::vector<std::string> cells) {
-  SPLITWAVE_CHECK(cells.size() == rows_.front().size(), "a row must have as many cells as the header");
+  SPLITWAVE_CHECK(cells.size() == rows_.front().size(),
+                  "a row must have as many cells as the header");
   rows_.push_back(std::move(cells));
 }
 

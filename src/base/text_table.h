@@ -1,4 +1,5 @@
-// Plain text tables for people. Owns TextTable: columns sized to their content, numbers to the right.
+// Plain text tables for people. Owns TextTable: columns sized to their content, numbers to the
+// right.
 #pragma once
 
 #include <string>
