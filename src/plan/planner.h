@@ -1,6 +1,6 @@
-// The planner: problem + device + traits in, one launch with its reasons out. Pure functions on plain
-// data; no CUDA, no clock, no environment. Called by src/runtime at creation (once a batch size, the
-// results kept in a table) and by the command line for devices that nobody here owns.
+// The planner: problem + device + traits in, one launch with its reasons out. Pure functions on
+// plain data; no CUDA, no clock, no environment. Called by src/runtime at creation (once a batch
+// size, the results kept in a table) and by the command line for devices that nobody here owns.
 #pragma once
 
 #include <span>
@@ -12,10 +12,10 @@
 
 namespace splitwave {
 
-// Chooses variant, head block and split for one batch size. candidates: what the registry offers for
-// this format, operand type and architecture. An override that no candidate can honour is an error
-// that names the field, the value and what would work; a problem that no candidate serves is refused
-// with the three lists required, offered, missing. rows = 0 gives a plan with 0 CTAs.
+// Chooses variant, head block and split for one batch size. candidates: what the registry offers
+// for this format, operand type and architecture. An override that no candidate can honour is an
+// error that names the field, the value and what would work; a problem that no candidate serves is
+// refused with the three lists required, offered, missing. rows = 0 gives a plan with 0 CTAs.
 [[nodiscard]] Expected<Plan> choose_plan(const ProblemSpec& spec, const DeviceSpec& device,
                                          std::span<const VariantTraits> candidates, int rows,
                                          const PlanOverrides& overrides);
