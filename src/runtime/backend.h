@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "splitwave/decoder.h"
 #include "splitwave/plan.h"
@@ -29,5 +30,13 @@ class DecodeBackend {
 // Without a CUDA build, or without a usable device: an environment error that says which.
 [[nodiscard]] Expected<std::unique_ptr<DecodeBackend>> make_cuda_backend(
     const ProblemSpec& spec, const PlanOverrides& overrides, int device);
+
+// The CPU as a device of so many workers; 0: every core that the process may use.
+[[nodiscard]] DeviceSpec cpu_device(int threads);
+
+// What each backend contributes to list_variants and list_devices; CUDA's are empty without it.
+[[nodiscard]] std::vector<VariantListing> cpu_variant_listings();
+[[nodiscard]] std::vector<VariantListing> cuda_variant_listings();
+[[nodiscard]] std::vector<DeviceSpec> cuda_devices();
 
 }  // namespace splitwave

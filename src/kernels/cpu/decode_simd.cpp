@@ -1,0 +1,105 @@
+// The fp32 decode kernels, compiled once for each Highway target (AVX-512, AVX2, NEON, and the
+// scalar fallback), and the list of tables that this processor can run. Owns no arithmetic of its
+// own: that is in the three *_inl.h files.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/decode_simd.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/highway.h>
+
+#include "kernels/cpu/decode_kernels.h"
+#include "kernels/cpu/dequantize_inl.h"
+#include "kernels/cpu/products_inl.h"
+#include "kernels/cpu/softmax_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace splitwave::cpu::HWY_NAMESPACE {
+
+void AttendTile(const TileTask& task) {
+  LoadTile(task);
+  Scores(task);
+  SoftmaxTile(task);
+  Values(task);
+}
+
+constexpr const char* IsaName() {
+  return HWY_TARGET == HWY_AVX3   ? "avx512"
+         : HWY_TARGET == HWY_AVX2 ? "avx2"
+         : HWY_TARGET == HWY_NEON ? "neon"
+                                  : "scalar";
+}
+
+// Every target with a fused multiply-add runs the same operations on each element.
+constexpr const char* ArithmeticName() {
+  return HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? "f32_fma"
+                                                                                    : "f32_mul_add";
+}
+
+extern const DecodeKernels k_kernels;
+const DecodeKernels k_kernels = {
+    .isa = IsaName(),
+    .arithmetic = ArithmeticName(),
+    .pack_q = PackQ,
+    .attend_tile = AttendTile,
+    .merge = Merge,
+    .finish = Finish,
+};
+
+}  // namespace splitwave::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace splitwave::cpu {
+namespace {
+
+struct Compiled {
+  std::int64_t target;
+  const DecodeKernels* table;
+};
+
+// Fastest first. The static target is what the compiler's flags guarantee, so it always runs.
+constexpr Compiled k_compiled[] = {
+#if HWY_TARGETS & HWY_AVX3
+    {HWY_AVX3, &N_AVX3::k_kernels},
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    {HWY_AVX2, &N_AVX2::k_kernels},
+#endif
+#if HWY_TARGETS & HWY_NEON
+    {HWY_NEON, &N_NEON::k_kernels},
+#endif
+#if HWY_TARGETS & HWY_SCALAR
+    {HWY_SCALAR, &N_SCALAR::k_kernels},
+#endif
+};
+
+}  // namespace
+
+const KernelListings& all_kernels() {
+  static const KernelListings listings = [] {
+    KernelListings made;
+    const std::int64_t supported = hwy::SupportedTargets() | HWY_STATIC_TARGET;
+    for (const Compiled& c : k_compiled) {
+      made.items[made.count++] = {c.table->isa, c.table->arithmetic, (supported & c.target) != 0};
+    }
+    return made;
+  }();
+  return listings;
+}
+
+const KernelList& runnable_kernels() {
+  static const KernelList list = [] {
+    KernelList made;
+    const std::int64_t supported = hwy::SupportedTargets() | HWY_STATIC_TARGET;
+    for (const Compiled& c : k_compiled) {
+      if ((supported & c.target) != 0) made.tables[made.count++] = c.table;
+    }
+    return made;
+  }();
+  return list;
+}
+
+}  // namespace splitwave::cpu
+#endif  // HWY_ONCE
