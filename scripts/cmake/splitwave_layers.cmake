@@ -13,7 +13,10 @@ set(SPLITWAVE_LAYER_tune base formats plan kernels_cpu kernels_cuda runtime meas
 set(SPLITWAVE_LAYER_model base formats plan kernels_cpu kernels_cuda runtime)
 set(SPLITWAVE_LAYER_serve base formats plan kernels_cpu kernels_cuda runtime model)
 set(SPLITWAVE_LAYER_load base formats plan kernels_cpu kernels_cuda runtime)
-set(SPLITWAVE_LAYER_experiment base formats plan kernels_cpu kernels_cuda runtime measure stats load)
+# experiment_runner is the part of src/experiment that builds on a bare GPU machine.
+set(SPLITWAVE_LAYER_experiment_runner base formats plan kernels_cpu kernels_cuda runtime measure stats)
+set(SPLITWAVE_LAYER_experiment base formats plan kernels_cpu kernels_cuda runtime measure stats load
+                               experiment_runner)
 
 # splitwave_layer(<name> SOURCES <files> [USES <layers>] [PRIVATE_LIBS <third-party targets>])
 # Adds the static library splitwave_<name>; refuses a layer that the table does not allow.
