@@ -9,8 +9,8 @@ std::uint16_t double_to_bf16(double value) {
   if (std::isnan(value) || std::isinf(value)) return float_to_bf16(static_cast<float>(value));
   float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) != value) {
-    // Truncate towards zero and set the last bit: 24 odd-rounded bits (16 more than bf16 keeps, float
-    // subnormals included) then round to nearest as the exact value would.
+    // Truncate towards zero and set the last bit: 24 odd-rounded bits (16 more than bf16 keeps,
+    // float subnormals included) then round to nearest as the exact value would.
     if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) {
       nearest = std::nextafter(nearest, 0.0F);
     }

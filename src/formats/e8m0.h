@@ -1,5 +1,5 @@
-// The e8m0 codec: a power of two in one byte, 2^(code - 127); 0xFF is NaN. Owns the scales' meaning.
-// Copy scales as bytes: a numeric cast of the decoded value loses the smallest ones.
+// The e8m0 codec: a power of two in one byte, 2^(code - 127); 0xFF is NaN. Owns the scales'
+// meaning. Copy scales as bytes: a numeric cast of the decoded value loses the smallest ones.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
-// The e2m1 codec and its packing. Owns the meaning of a 4-bit code: [3] sign, [2:1] exponent (bias 1),
-// [0] mantissa; magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6; no inf, no NaN. Two codes a byte, the low
-// nibble holds the even index.
+// The e2m1 codec and its packing. Owns the meaning of a 4-bit code: [3] sign, [2:1] exponent (bias
+// 1), [0] mantissa; magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6; no inf, no NaN. Two codes a byte, the
+// low nibble holds the even index.
 #pragma once
 
 #include <array>
