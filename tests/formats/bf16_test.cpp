@@ -50,7 +50,7 @@ TEST(Bf16, MapsDoublesOutsideTheFloatRangeToInfAndToSignedZero) {
   EXPECT_EQ(double_to_bf16(-1e300), 0xFF80);
   EXPECT_EQ(double_to_bf16(1e-300), 0x0000);
   EXPECT_EQ(double_to_bf16(-1e-300), 0x8000);
-  EXPECT_EQ(double_to_bf16(0x1p-134), 0x0000);                    // a tie goes to even zero
+  EXPECT_EQ(double_to_bf16(0x1p-134), 0x0000);                       // a tie goes to even zero
   EXPECT_EQ(double_to_bf16(std::nextafter(0x1p-134, 1.0)), 0x0001);  // the least subnormal
   EXPECT_EQ(double_to_bf16(std::numeric_limits<double>::infinity()), 0x7F80);
 }

@@ -1,0 +1,56 @@
+// The random bits of synthetic problems. Owns the generator and the value ranges; knows nothing of
+// pages or lists. Only synthetic.cpp and the tests of its ranges use it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "formats/kv_row.h"
+#include "formats/synthetic.h"
+
+namespace splitwave::synthetic_bits {
+
+// SplitMix64 (Steele, Lea and Flood 2014): one state word, so every token has its own stream.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  // 0..bound-1; the bias of the modulo does not matter here.
+  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// A seed for (seed, what, a, b), well mixed.
+[[nodiscard]] inline std::uint64_t mix(std::uint64_t seed, std::uint64_t what, std::int64_t a,
+                                       std::int64_t b) {
+  std::uint64_t h = Random(seed ^ (what * 0xD1342543DE82EF95U)).next();
+  h = Random(h ^ static_cast<std::uint64_t>(a)).next();
+  return Random(h ^ static_cast<std::uint64_t>(b)).next();
+}
+
+// Eight e4m3 codes, uniform over the codes that are numbers.
+[[nodiscard]] inline std::uint64_t eight_codes(std::uint64_t x) {
+  const std::uint64_t carry = (x & 0x7F7F7F7F7F7F7F7FU) + 0x0101010101010101U;
+  return x ^ ((carry & 0x8080808080808080U) >> 7);  // 0x7F and 0xFF lose their last bit
+}
+
+// Four bf16 of magnitude [2^(base - 127), 2^(base - 123)), base a multiple of 4.
+[[nodiscard]] inline std::uint64_t four_bf16(std::uint64_t x, std::uint64_t base) {
+  constexpr std::uint64_t k_lanes = 0x0001000100010001U;
+  return (x & (0x81FFU * k_lanes)) | ((base << 7) * k_lanes);
+}
+inline constexpr std::uint64_t k_rope_exponent = 120;  // RoPE dims: 2^-7 .. 2^-3
+inline constexpr std::uint64_t k_q_exponent = 124;     // queries: 2^-3 .. 2
+
+void fill_bf16(Random& random, std::uint64_t base, std::uint16_t* out, int n);
+// A token's stored parts.
+[[nodiscard]] KvRow random_row(KvFormat format, ScaleKind scales, std::uint64_t seed);
+
+}  // namespace splitwave::synthetic_bits
