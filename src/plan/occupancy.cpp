@@ -8,9 +8,9 @@ namespace splitwave {
 namespace {
 
 constexpr int k_threads_per_warp = 32;
-constexpr int k_threads_per_cta_max = 1024;  // CUDA C++ Programming Guide, every capability
-constexpr int k_registers_per_thread_max = 255;
-constexpr int k_sub_partitions = 4;  // of an SM, capability 7.x and later
+constexpr int k_threads_per_cta_max = 1024;      // CUDA C++ Programming Guide, every capability
+constexpr int k_registers_per_thread_max = 256;  // of the allocator; nvcc gives at most 255
+constexpr int k_sub_partitions = 4;              // of an SM, capability 7.x and later
 constexpr int k_unbounded = std::numeric_limits<int>::max();
 
 std::int64_t round_up(std::int64_t value, std::int64_t unit) {
