@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   root.require_subcommand(1);
   CommandContext context;
   add_doctor(root, context);
+  add_graph(root, context);
   add_model(root, context);
   try {
     root.parse(argc, argv);
