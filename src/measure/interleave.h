@@ -72,11 +72,11 @@ enum class StopReason { all_rounds, caller, error };
 
 struct InterleaveHooks {
   // Runs one measurement and returns its time, > 0. An error ends the run.
-  std::function<Expected<double>(const Visit&)> measure;
+  std::function<Expected<double>(const Visit&)> measure = nullptr;
   // Before a round: log clocks, wait for a cool device. An error ends the run. Optional.
-  std::function<Status(int round)> before_round;
+  std::function<Status(int round)> before_round = nullptr;
   // After a complete round: true goes on, false stops (a sequential rule, Ctrl-C). Optional.
-  std::function<bool(int round, const RoundTable& so_far)> after_round;
+  std::function<bool(int round, const RoundTable& so_far)> after_round = nullptr;
 };
 
 struct InterleaveResult {

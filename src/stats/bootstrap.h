@@ -56,7 +56,7 @@ struct BootstrapOptions {
 };
 
 struct LocationResult {
-  Interval interval;
+  Interval interval = {};
   double standard_error = 0;
   double p_value = 1;  // two-sided against 0, from the same resamples: below 1 - level exactly when
                        // the interval leaves 0 out, up to the grain 2 / (resamples + 1)

@@ -70,9 +70,7 @@ TEST(MeasureInterleaved, ALinearDriftCancelsInEveryRoundsMeans) {
   const InterleaveOptions options{.arms = 3, .points = 1, .rounds = 10, .seed = 3};
   double clock = 0;
   const auto result = measure_interleaved(
-      options, {.measure = [&](const Visit&) -> Expected<double> { return 100 + (clock += 1); },
-                .before_round = nullptr,
-                .after_round = nullptr});
+      options, {.measure = [&](const Visit&) -> Expected<double> { return 100 + (clock += 1); }});
   ASSERT_EQ(result.reason, StopReason::all_rounds);
   for (int round = 0; round < 10; ++round) {
     const double reference = result.table.at(round, 0, 0).mean();
@@ -85,7 +83,6 @@ TEST(MeasureInterleaved, ACallersStopKeepsTheRoundThatItSaw) {
   const auto result = measure_interleaved(
       {.arms = 2, .points = 2, .rounds = 50},
       {.measure = [](const Visit& v) -> Expected<double> { return 1.0 + v.arm; },
-       .before_round = nullptr,
        .after_round = [](int round, const RoundTable&) { return round < 4; }});
   EXPECT_EQ(result.reason, StopReason::caller);
   EXPECT_EQ(result.table.rounds(), 5);
@@ -94,15 +91,11 @@ TEST(MeasureInterleaved, ACallersStopKeepsTheRoundThatItSaw) {
 
 TEST(MeasureInterleaved, AnErrorInsideARoundLeavesOnlyCompleteRounds) {
   int calls = 0;
-  const auto result =
-      measure_interleaved({.arms = 2, .points = 1, .rounds = 5},
-                          {.measure = [&](const Visit&) -> Expected<double> {
-                             if (++calls == 11)
-                               return environment_error("the device fell off the bus");
-                             return 1.0;
-                           },
-                           .before_round = nullptr,
-                           .after_round = nullptr});
+  const auto result = measure_interleaved(
+      {.arms = 2, .points = 1, .rounds = 5}, {.measure = [&](const Visit&) -> Expected<double> {
+        if (++calls == 11) return environment_error("the device fell off the bus");
+        return 1.0;
+      }});
   EXPECT_EQ(result.reason, StopReason::error);
   ASSERT_TRUE(result.error.has_value());
   EXPECT_EQ(result.error->message, "the device fell off the bus");
@@ -113,9 +106,7 @@ TEST(MeasureInterleaved, RefusesATimeThatIsNoTimeAndNamesWhereItCameFrom) {
   for (const double bad : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     const auto result = measure_interleaved(
         {.arms = 2, .points = 1, .rounds = 1},
-        {.measure = [&](const Visit& v) -> Expected<double> { return v.arm == 1 ? bad : 1.0; },
-         .before_round = nullptr,
-         .after_round = nullptr});
+        {.measure = [&](const Visit& v) -> Expected<double> { return v.arm == 1 ? bad : 1.0; }});
     ASSERT_EQ(result.reason, StopReason::error);
     EXPECT_NE(result.error->message.find("arm 1"), std::string::npos);
   }
