@@ -56,21 +56,33 @@ void JsonWriter::separate() {
   if (levels_.empty()) return;
   SPLITWAVE_CHECK(levels_.back().is_array, "a value inside an object needs a key");
   if (levels_.back().has_items) text_ += ',';
+  const bool is_first = !levels_.back().has_items;
   levels_.back().has_items = true;
-  newline_indent();
+  if (!levels_.back().is_row) {
+    newline_indent();
+  } else if (!is_first) {
+    text_ += ' ';
+  }
 }
 
 JsonWriter& JsonWriter::begin_object() {
   separate();
   text_ += '{';
-  levels_.push_back({.is_array = false, .has_items = false});
+  levels_.push_back({.is_array = false});
   return *this;
 }
 
 JsonWriter& JsonWriter::begin_array() {
   separate();
   text_ += '[';
-  levels_.push_back({.is_array = true, .has_items = false});
+  levels_.push_back({.is_array = true});
+  return *this;
+}
+
+JsonWriter& JsonWriter::begin_row() {
+  separate();
+  text_ += '[';
+  levels_.push_back({.is_array = true, .is_row = true});
   return *this;
 }
 
@@ -85,9 +97,9 @@ JsonWriter& JsonWriter::end_object() {
 
 JsonWriter& JsonWriter::end_array() {
   SPLITWAVE_CHECK(!levels_.empty() && levels_.back().is_array, "end_array without begin_array");
-  const bool had_items = levels_.back().has_items;
+  const bool had_lines = levels_.back().has_items && !levels_.back().is_row;
   levels_.pop_back();
-  if (had_items) newline_indent();
+  if (had_lines) newline_indent();
   text_ += ']';
   return *this;
 }
@@ -126,6 +138,12 @@ JsonWriter& JsonWriter::value(std::int64_t number) {
 JsonWriter& JsonWriter::value(bool flag) {
   separate();
   text_ += flag ? "true" : "false";
+  return *this;
+}
+
+JsonWriter& JsonWriter::raw(std::string_view json) {
+  separate();
+  text_ += json;
   return *this;
 }
 

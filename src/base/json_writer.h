@@ -16,7 +16,11 @@ class JsonWriter {
   JsonWriter& end_object();
   JsonWriter& begin_array();
   JsonWriter& end_array();
+  // An array whose items stay on one line: a row of raw samples, a list of integers.
+  JsonWriter& begin_row();
   JsonWriter& key(std::string_view name);
+  // A finished JSON value, taken as it stands.
+  JsonWriter& raw(std::string_view json);
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(double number);
@@ -41,6 +45,7 @@ class JsonWriter {
   struct Level {
     bool is_array = false;
     bool has_items = false;
+    bool is_row = false;
   };
   std::string text_;
   std::vector<Level> levels_;

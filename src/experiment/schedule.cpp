@@ -1,49 +1,49 @@
-// Rotations of one drawn order a block of rounds balance who comes first; reversal balances
-// direction.
+// Slots, their names and their cost.
 #include "experiment/schedule.h"
 
-#include <algorithm>
-#include <numeric>
-#include <span>
-
 #include "base/check.h"
-#include "base/random.h"
 
 namespace splitwave::experiment {
-namespace {
 
-// Streams of the seed: one a block and point for the base order, one a round for the order of
-// points.
-std::uint64_t stream_of(std::uint64_t kind, std::uint64_t a, std::uint64_t b) {
-  return kind << 60 | a << 24 | b;
-}
-
-std::vector<int> drawn_order(std::uint64_t seed, std::uint64_t stream, int n) {
-  std::vector<int> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  Rng rng(seed, stream);
-  rng.shuffle(std::span<int>(order));
-  return order;
-}
-
-}  // namespace
-
-Round make_round(std::uint64_t seed, int index, int points, int arms) {
-  SPLITWAVE_CHECK(index >= 0 && points > 0 && arms > 0, "an empty schedule");
-  const int slots = slot_count(arms);
-  const int block = index / slots;
-  Round round;
-  round.index = index;
-  const auto u64 = [](int v) { return static_cast<std::uint64_t>(v); };
-  for (const int point : drawn_order(seed, stream_of(1, u64(index), 0), points)) {
-    std::vector<int> order = drawn_order(seed, stream_of(2, u64(block), u64(point)), slots);
-    std::rotate(order.begin(), order.begin() + index % slots, order.end());
-    if (index % 2 == 1) std::reverse(order.begin() + 1, order.end());  // keeps who comes first
-    Visit visit{point, order};
-    visit.slots.insert(visit.slots.end(), order.rbegin(), order.rend());
-    round.visits.push_back(std::move(visit));
+Schedule make_schedule(const RunSpec& run, const std::vector<std::uint8_t>& arm_ended) {
+  Schedule schedule;
+  const int slots = slot_count(static_cast<int>(run.arms.size()));
+  for (int slot = 0; slot < slots; ++slot) {
+    const auto arm = static_cast<std::size_t>(arm_of_slot(slot));
+    if (arm_ended.empty() || arm_ended[arm] == 0) schedule.slots.push_back(slot);
   }
-  return round;
+  schedule.order.arms = static_cast<int>(schedule.slots.size());
+  schedule.order.points = static_cast<int>(run.points.size());
+  schedule.order.rounds = run.stopping.rounds;
+  schedule.order.seed = run.seed;
+  return schedule;
+}
+
+std::string describe_round(const RunSpec& run, const Schedule& schedule, int round) {
+  std::string text = "round " + std::to_string(round) + ":";
+  int point = -1;
+  bool is_mirrored = false;
+  for (const measure::Visit& visit : measure::round_order(schedule.order, round)) {
+    if (visit.point != point) {
+      const PointSpec& p = run.points[static_cast<std::size_t>(visit.point)];
+      text += (point < 0 ? " C" : "; C") + std::to_string(p.concurrency) + ":";
+    } else if (visit.mirrored && !is_mirrored) {
+      text += " |";
+    }
+    point = visit.point;
+    is_mirrored = visit.mirrored;
+    const int slot = schedule.slots[static_cast<std::size_t>(visit.arm)];
+    text += slot == 1 ? " A/A" : " " + run.arms[static_cast<std::size_t>(arm_of_slot(slot))].name;
+  }
+  return text;
+}
+
+double rounds_cost_s(const RunSpec& run, const Schedule& schedule,
+                     const std::vector<double>& sample_us) {
+  SPLITWAVE_CHECK(sample_us.size() == run.points.size(), "one sample time a point");
+  double round_us = 0;
+  for (const double us : sample_us) round_us += us * 2 * static_cast<double>(schedule.slots.size());
+  return round_us * 1e-6 * run.stopping.rounds;
 }
 
 }  // namespace splitwave::experiment

@@ -1,38 +1,43 @@
-// The order of measurements. Owns make_round: which arm runs when, at which point, in each round. A
-// pure function of the seed, so that a dry run prints what a run will do and a record can be
-// checked against it. Called by the runner and by --dry-run.
+// Which arms take which places in a run. Owns the slots and the run's cost: the order within a
+// round is measure/interleave.h's, a pure function of the seed, so that --dry-run prints what a run
+// will do. Called by the runner and by `ab run --dry-run`.
 //
-// A round visits every point, in an order drawn anew. At a point the arms run in a drawn order and
-// then in the reverse of it (A B C C B A): a drift that is linear over the visit cancels in every
-// pair, and each arm is measured twice. The incumbent runs twice as two separate arms; their
-// difference is the A/A pair, the noise floor. Over every arms + 1 rounds each slot comes first
-// equally often at each point (cyclic rotations of one drawn order); odd rounds run the others
-// backwards.
+// A slot is a place that is measured: slot 0 is the incumbent, slot 1 the incumbent again (their
+// difference is the A/A pair, the noise floor), slot i + 1 is arm i. An arm that a gate has ended
+// has no place; the others keep their slot numbers.
 #pragma once
 
-#include <cstdint>
+#include <string>
 #include <vector>
+
+#include "experiment/run_spec.h"
+#include "measure/interleave.h"
 
 namespace splitwave::experiment {
 
-// A slot is an arm's place in the schedule: slot 0 is the incumbent, slot 1 the incumbent again
-// (the A/A pair), slot i + 1 is arm i for i >= 1.
 [[nodiscard]] constexpr int slot_count(int arms) { return arms + 1; }
 [[nodiscard]] constexpr int arm_of_slot(int slot) { return slot <= 1 ? 0 : slot - 1; }
-
-struct Visit {
-  int point = 0;
-  std::vector<int> slots;  // a palindrome: each slot twice
-};
-
-struct Round {
-  int index = 0;
-  std::vector<Visit> visits;
-};
-
-[[nodiscard]] Round make_round(std::uint64_t seed, int index, int points, int arms);
+[[nodiscard]] constexpr int slot_of_arm(int arm) { return arm == 0 ? 0 : arm + 1; }
 
 // Which of a point's batches a round measures: every slot of the round gets the same one.
-[[nodiscard]] constexpr int batch_of_round(int round, int batches) { return round % batches; }
+[[nodiscard]] constexpr int batch_of_round(int round, std::size_t batches) {
+  return static_cast<int>(static_cast<std::size_t>(round) % batches);
+}
+
+struct Schedule {
+  std::vector<int> slots;            // measured slots, ascending
+  measure::InterleaveOptions order;  // its arms are indices into slots
+};
+
+// arm_ended: one an arm, nonzero for arms without a place; empty: none has ended.
+[[nodiscard]] Schedule make_schedule(const RunSpec& run,
+                                     const std::vector<std::uint8_t>& arm_ended = {});
+
+// "round 0: C8: free incumbent A/A | A/A incumbent free; C1: ..." for people.
+[[nodiscard]] std::string describe_round(const RunSpec& run, const Schedule& schedule, int round);
+
+// Seconds that all rounds take, from one sample's time at each point.
+[[nodiscard]] double rounds_cost_s(const RunSpec& run, const Schedule& schedule,
+                                   const std::vector<double>& sample_us);
 
 }  // namespace splitwave::experiment

@@ -26,6 +26,12 @@ TEST(JsonWriter, WritesNullForNumbersThatJsonCannotHold) {
   EXPECT_EQ(w.str(), "[\n  null,\n  null,\n  0.1\n]\n");
 }
 
+TEST(JsonWriter, KeepsARowOnOneLineAmongRowsAndValues) {
+  JsonWriter w;
+  w.begin_array().begin_row().value(1).value(2.5).end_array().begin_row().end_array().raw("{}");
+  EXPECT_EQ(w.end_array().str(), "[\n  [1, 2.5],\n  [],\n  {}\n]\n");
+}
+
 TEST(JsonWriterDeathTest, AbortsOnAValueWithoutAKeyInAnObject) {
   JsonWriter w;
   w.begin_object();
