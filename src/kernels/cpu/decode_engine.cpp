@@ -42,6 +42,7 @@ struct WorkerSpace {
   float* scores = nullptr;
   float* alpha = nullptr;
   float* partial = nullptr;
+  std::uint8_t* raw = nullptr;
   std::vector<RowRef> rows;
 };
 
@@ -113,12 +114,14 @@ DecodeEngine::Impl::Impl(const ProblemSpec& problem, const DecodeKernels& table,
                   "tile_rows_max = " + std::to_string(limits.tile_rows_max));
   const int dims = qk_dims(spec.format);
   const std::int64_t padded = padded_heads(limits.block_heads_max);
-  const std::int64_t tile_capacity = limits.tile_rows_max + k_tile_row_slack;
+  const std::int64_t tile_capacity = limits.tile_rows_max;
   const std::int64_t q_floats = padded * dims;
   const std::int64_t tile_floats = tile_capacity * dims;
   const std::int64_t score_floats = tile_capacity * padded;
   const std::int64_t one_partial = partial_floats(limits.block_heads_max);
-  const std::int64_t worker_floats = q_floats + tile_floats + score_floats + padded + one_partial;
+  const std::int64_t raw_floats = tile_capacity * k_raw_row_bytes / std::int64_t{sizeof(float)};
+  const std::int64_t worker_floats =
+      q_floats + tile_floats + score_floats + padded + one_partial + raw_floats;
   // One partial a fold slot, one more a worker for the chunks after a unit's first.
   memory_floats = limits.threads * (worker_floats + one_partial) + one_partial;
   const std::size_t bytes = static_cast<std::size_t>(memory_floats) * sizeof(float);
@@ -138,6 +141,7 @@ DecodeEngine::Impl::Impl(const ProblemSpec& problem, const DecodeKernels& table,
     space.scores = take(score_floats);
     space.alpha = take(padded);
     space.partial = take(one_partial);
+    space.raw = reinterpret_cast<std::uint8_t*>(take(raw_floats));
     space.rows.resize(static_cast<std::size_t>(limits.tile_rows_max + k_prefetch_rows_max));
   }
   for (FoldSlot& fold : folds) fold.partial = take(one_partial);
@@ -189,7 +193,7 @@ bool DecodeEngine::Impl::attend_chunk(const Launch& launch, const Unit& unit, st
   task.format = spec.format;
   task.heads = unit.heads;
   task.heads_padded = padded_heads(unit.heads);
-  task.tile_rows_capacity = launch.shape.tile_rows + k_tile_row_slack;
+  task.tile_rows_capacity = launch.shape.tile_rows ;
   task.rows = rows;
   task.prefetch = launch.shape.prefetch;
   task.scale_log2 = launch.scale_log2;
@@ -198,6 +202,7 @@ bool DecodeEngine::Impl::attend_chunk(const Launch& launch, const Unit& unit, st
   task.tile = space.tile;
   task.scores = space.scores;
   task.alpha = space.alpha;
+  task.raw = space.raw;
   task.partial = partial;
   int known = 0;
   while (true) {

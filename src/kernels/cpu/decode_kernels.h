@@ -5,6 +5,7 @@
 //
 // Memory of one item, all fp32 unless the table says otherwise (bf16 tables use the same bytes):
 //   q       panel p (64 dims) -> head group -> [64 dims][heads of the group]
+//   raw     the tile's rows as they lie in the pool, k_raw_row_bytes apart
 //   tile    panel p -> [tile_rows_capacity][64 dims]; a row's panels are tile_stride floats apart
 //   scores  [tile_rows_capacity][heads_padded], overwritten by the probabilities
 //   partial m, l [heads_padded]; o panel p -> [heads][64 dims], not normalised
@@ -19,10 +20,14 @@ namespace splitwave::cpu {
 inline constexpr int k_panel_dims = 64;
 inline constexpr int k_value_panels = k_value_dims / k_panel_dims;
 inline constexpr int k_head_pad = 16;      // heads_padded is a multiple: the widest ISA's lanes
-inline constexpr int k_tile_row_slack = 16;  // rows that a kernel may compute past row_count
 inline constexpr int k_tile_rows_min = 8;
 inline constexpr int k_tile_rows_max = 512;
 inline constexpr int k_prefetch_rows_max = 256;
+
+// A staged row: any format's bytes, whole cache lines.
+inline constexpr int k_raw_row_bytes = 704;
+static_assert(k_raw_row_bytes >= k_v32_row_bytes && k_raw_row_bytes >= k_v4_row_bytes);
+static_assert(k_raw_row_bytes % 64 == 0);
 
 // One KV row in its pool. scales: V4 the row's 8 bytes in the page's trailer; V3.2 unused.
 struct RowRef {
@@ -42,17 +47,18 @@ struct TileTask {
   KvFormat format = KvFormat::v4;
   int heads = 0;         // heads of the block
   int heads_padded = 0;  // rounded up to k_head_pad
-  int tile_rows_capacity = 0;
+  int tile_rows_capacity = 0;  // rows of a panel of the tile
   const RowRef* rows = nullptr;  // row_count rows of this tile, then rows that come later
   int row_count = 0;             // >= 1
   int rows_known = 0;            // >= row_count: entries of rows that may be prefetched
-  int prefetch = 0;              // rows ahead
+  int prefetch = 0;              // rows after the tile to fetch into L2 during the products
   float scale_log2 = 0;          // softmax scale * log2(e)
   bool is_first = false;         // the partial's content is ignored
   const float* q = nullptr;
   float* tile = nullptr;
   float* scores = nullptr;
   float* alpha = nullptr;  // scratch [heads_padded]
+  std::uint8_t* raw = nullptr;  // scratch [tile_rows_capacity][k_raw_row_bytes]
   Partial partial;
 };
 

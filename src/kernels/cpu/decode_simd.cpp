@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace splitwave::cpu::HWY_NAMESPACE {
 
 void AttendTile(const TileTask& task) {
-  LoadTile(task);
+  if (task.is_first) PrefetchFirstRows(task);
+  StageRows(task);
   Scores(task);
   SoftmaxTile(task);
   Values(task);

@@ -12,6 +12,8 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -26,12 +28,59 @@ namespace splitwave::cpu::HWY_NAMESPACE {
 
 inline constexpr int k_cache_line_bytes = 64;
 
-HWY_INLINE void PrefetchRow(KvFormat format, const RowRef& row) {
-  const int bytes = format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
-  for (int at = 0; at < bytes; at += k_cache_line_bytes) hwy::Prefetch(row.data + at);
-  hwy::Prefetch(row.data + bytes - 1);  // the row need not start on a line
-  if (format == KvFormat::v4) hwy::Prefetch(row.scales);
+HWY_INLINE void PrefetchToL2(const void* at) { __builtin_prefetch(at, 0, 2); }
+
+// The part of a row that is prefetched; V4 scales lie elsewhere.
+HWY_INLINE int PrefetchBytes(KvFormat format) {
+  return format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
 }
+// Bytes between two of a tile's row_count prefetches that cover a row, its last line included.
+HWY_INLINE int PrefetchStepBytes(const TileTask& task) {
+  const int lines_and_rest = PrefetchBytes(task.format) + k_cache_line_bytes - 1;
+  return std::min((lines_and_rest + task.row_count - 1) / task.row_count, k_cache_line_bytes);
+}
+
+// A whole row into L2, where it waits for its tile: in L1 it would displace the products' operands.
+HWY_INLINE void PrefetchRow(KvFormat format, const RowRef& row) {
+  const int bytes = PrefetchBytes(format);
+  for (int at = 0; at < bytes; at += k_cache_line_bytes) PrefetchToL2(row.data + at);
+  PrefetchToL2(row.data + bytes - 1);  // a row need not start on a line
+  if (format == KvFormat::v4) PrefetchToL2(row.scales);
+}
+
+// The first tile of a chunk has no tile before it: its rows are requested at once.
+HWY_INLINE void PrefetchFirstRows(const TileTask& task) {
+  const int count = std::min(task.prefetch, task.row_count);
+  for (int t = 0; t < count; ++t) PrefetchRow(task.format, task.rows[t]);
+}
+
+// Hands out the rows after the tile for prefetching, evenly over the blocks of the products.
+class RowPrefetcher {
+ public:
+  RowPrefetcher(const TileTask& task, int blocks)
+      : task_(task),
+        count_(std::min(task.prefetch, task.rows_known - task.row_count)),
+        blocks_(blocks) {}
+  // The row to prefetch during the next block, or null. Where more than one is due, the others are
+  // prefetched here, in a burst.
+  HWY_INLINE const std::uint8_t* next_row() {
+    ++block_;
+    const int due = static_cast<int>(std::int64_t{count_} * std::min(block_, blocks_) / blocks_);
+    for (; done_ + 1 < due; ++done_) PrefetchRow(task_.format, task_.rows[task_.row_count + done_]);
+    if (done_ >= due) return nullptr;
+    const RowRef& row = task_.rows[task_.row_count + done_];
+    ++done_;
+    if (task_.format == KvFormat::v4) PrefetchToL2(row.scales);
+    return row.data;
+  }
+
+ private:
+  const TileTask& task_;
+  int count_;
+  int blocks_;
+  int block_ = 0;
+  int done_ = 0;
+};
 
 // 2 * k_lanes codes to floats times 2^-8. An e4m3 code's magnitude bits, moved to the top of an f16's
 // exponent and mantissa, read as the value times 2^-8 (bias 15 against 7), subnormals included;
@@ -54,20 +103,19 @@ HWY_INLINE void DecodeCodes(const std::uint8_t* codes, VF& low, VF& high) {
 #endif
 }
 
-// Whether any of count codes (a multiple of 64) is a NaN.
-HWY_INLINE bool HasNanCode(const std::uint8_t* codes, int count) {
+// Whether any of a panel's codes is a NaN.
+HWY_INLINE bool HasNanCode(const std::uint8_t* codes) {
   const hn::ScalableTag<std::uint8_t> d8;
   const auto magnitude = hn::Set(d8, std::uint8_t{0x7F});
-  auto found = hn::Zero(d8);
-  for (int at = 0; at < count; at += static_cast<int>(hn::Lanes(d8))) {
-    const auto code = hn::And(hn::LoadU(d8, codes + at), magnitude);
-    found = hn::Max(found, code);
+  auto largest = hn::Zero(d8);
+  for (int at = 0; at < k_panel_dims; at += static_cast<int>(hn::Lanes(d8))) {
+    largest = hn::Max(largest, hn::And(hn::LoadU(d8, codes + at), magnitude));
   }
-  return !hn::AllFalse(d8, hn::Eq(found, magnitude));
+  return !hn::AllFalse(d8, hn::Eq(largest, magnitude));
 }
 
 // 64 bf16 to a panel row.
-HWY_INLINE void StoreRope(const std::uint8_t* from, float* to) {
+HWY_INLINE void DequantizeRope(const std::uint8_t* from, float* to) {
   const DF d;
   const hn::RebindToUnsigned<DF> du;
   const hn::Rebind<std::uint16_t, DF> du16;
@@ -77,44 +125,24 @@ HWY_INLINE void StoreRope(const std::uint8_t* from, float* to) {
   }
 }
 
-// Whether a V4 row's seven scales all allow scale * 2^8 as a normal float: e <= 246 (0xFF, NaN, does
-// not). Byte-wise: e >= 247 iff bit 7 is set and the rest is >= 0x77. The pad byte is masked out.
-HWY_INLINE bool HasPlainScales(const std::uint8_t* scales) {
-  std::uint64_t packed = 0;
-  std::memcpy(&packed, scales, k_v4_scales);
-  constexpr std::uint64_t k_low = 0x7F7F7F7F7F7F7F7FU;
-  constexpr std::uint64_t k_nine = 0x0909090909090909U;
-  constexpr std::uint64_t k_top = 0x8080808080808080U;
-  return ((((packed & k_low) + k_nine) & packed) & k_top) == 0;
-}
-
-HWY_NOINLINE void DequantizeV4Exactly(const RowRef& row, float* tile, int panel_stride) {
-  for (int i = 0; i < k_v4_nope_dims; ++i) {
-    const float scale = decode_e8m0(row.scales[i / k_v4_scale_group]);
-    tile[(i / k_panel_dims) * panel_stride + i % k_panel_dims] = decode_e4m3(row.data[i]) * scale;
-  }
-}
-
-HWY_INLINE void DequantizeV4(const RowRef& row, float* tile, int panel_stride) {
+// One V4 group: 64 codes, one scale. Scales above 2^119 would overflow scale * 2^8, and 0xFF is NaN:
+// those, and NaN codes, take the exact path.
+HWY_INLINE void DequantizeV4(const std::uint8_t* codes, std::uint8_t scale_code, float* to) {
   static_assert(k_v4_scale_group == k_panel_dims, "one scale a panel");
-  const DF d;
-  StoreRope(row.data + k_v4_rope_offset_bytes, tile + k_v4_scales * panel_stride);
-  if (HasNanCode(row.data, k_v4_nope_dims) || !HasPlainScales(row.scales)) {
-    DequantizeV4Exactly(row, tile, panel_stride);
+  constexpr int k_scale_code_plain_max = 246;
+  if (scale_code > k_scale_code_plain_max || HasNanCode(codes)) {
+    const float scale = decode_e8m0(scale_code);
+    for (int i = 0; i < k_panel_dims; ++i) to[i] = decode_e4m3(codes[i]) * scale;
     return;
   }
-  for (int g = 0; g < k_v4_scales; ++g) {
-    const std::uint32_t scale_bits = (std::uint32_t{row.scales[g]} + 8U) << 23;
-    const VF scale = hn::Set(d, std::bit_cast<float>(scale_bits));
-    const std::uint8_t* const codes = row.data + g * k_panel_dims;
-    float* const to = tile + g * panel_stride;
-    for (int i = 0; i < k_panel_dims; i += 2 * k_lanes) {
-      VF low;
-      VF high;
-      DecodeCodes(codes + i, low, high);
-      hn::Store(hn::Mul(low, scale), d, to + i);
-      hn::Store(hn::Mul(high, scale), d, to + i + k_lanes);
-    }
+  const DF d;
+  const VF scale = hn::Set(d, std::bit_cast<float>((std::uint32_t{scale_code} + 8U) << 23));
+  for (int i = 0; i < k_panel_dims; i += 2 * k_lanes) {
+    VF low;
+    VF high;
+    DecodeCodes(codes + i, low, high);
+    hn::Store(hn::Mul(low, scale), d, to + i);
+    hn::Store(hn::Mul(high, scale), d, to + i + k_lanes);
   }
 }
 
@@ -139,48 +167,67 @@ HWY_INLINE void StoreV32(VF product, const std::uint8_t* codes, float scale, flo
   hn::Store(hn::BitCast(d, hn::And(rounded, hn::Set(du, 0xFFFF0000U))), d, to);
 }
 
-// Scales outside this range would overflow scale * 2^8 or make subnormal products.
-HWY_INLINE bool IsPlainScale(float scale) {
+// Half a V3.2 group: 64 codes of one fp32 scale. Scales outside the plain range would overflow
+// scale * 2^8 or make subnormal products: the exact path, as for NaN codes.
+HWY_INLINE void DequantizeV32(const std::uint8_t* codes, float scale, float* to) {
   const float magnitude = std::fabs(scale);
-  return magnitude == 0.0F || (magnitude >= 0x1p-90F && magnitude < 0x1p100F);
-}
-
-HWY_INLINE void DequantizeV32(const RowRef& row, float* tile, int panel_stride) {
-  const DF d;
-  const int rope_panel = k_v32_nope_dims / k_panel_dims;
-  StoreRope(row.data + k_v32_rope_offset_bytes, tile + rope_panel * panel_stride);
-  const bool has_nan = HasNanCode(row.data, k_v32_nope_dims);
-  for (int p = 0; p < rope_panel; ++p) {
-    float scale = 0;
-    const int group = p * k_panel_dims / k_v32_scale_group;
-    std::memcpy(&scale, row.data + k_v32_scale_offset_bytes + 4 * group, sizeof scale);
-    const std::uint8_t* const codes = row.data + p * k_panel_dims;
-    float* const to = tile + p * panel_stride;
-    if (has_nan || !IsPlainScale(scale)) {
-      for (int i = 0; i < k_panel_dims; ++i) to[i] = RoundedProduct(codes[i], scale);
-      continue;
-    }
-    const VF factor = hn::Set(d, scale * 256.0F);
-    for (int i = 0; i < k_panel_dims; i += 2 * k_lanes) {
-      VF low;
-      VF high;
-      DecodeCodes(codes + i, low, high);
-      StoreV32(hn::Mul(low, factor), codes + i, scale, to + i);
-      StoreV32(hn::Mul(high, factor), codes + i + k_lanes, scale, to + i + k_lanes);
-    }
+  const bool is_plain = magnitude == 0.0F || (magnitude >= 0x1p-90F && magnitude < 0x1p100F);
+  if (!is_plain || HasNanCode(codes)) {
+    for (int i = 0; i < k_panel_dims; ++i) to[i] = RoundedProduct(codes[i], scale);
+    return;
+  }
+  const VF factor = hn::Set(DF(), scale * 256.0F);
+  for (int i = 0; i < k_panel_dims; i += 2 * k_lanes) {
+    VF low;
+    VF high;
+    DecodeCodes(codes + i, low, high);
+    StoreV32(hn::Mul(low, factor), codes + i, scale, to + i);
+    StoreV32(hn::Mul(high, factor), codes + i + k_lanes, scale, to + i + k_lanes);
   }
 }
 
-HWY_INLINE void LoadTile(const TileTask& task) {
-  const int panel_stride = task.tile_rows_capacity * k_panel_dims;
+// The tile's rows, copied next to each other. The panels are decoded one after the other, and each
+// visits every row: from the pool that would be a TLB miss a visit, and codes would straddle lines.
+HWY_INLINE void StageRows(const TileTask& task) {
+  const hn::ScalableTag<std::uint8_t> d8;
+  const int data_bytes = task.format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
+  constexpr int k_step = HWY_LANES(std::uint8_t);
   for (int t = 0; t < task.row_count; ++t) {
-    const int ahead = t + task.prefetch;
-    if (task.prefetch > 0 && ahead < task.rows_known) PrefetchRow(task.format, task.rows[ahead]);
-    float* const to = task.tile + t * k_panel_dims;
-    if (task.format == KvFormat::v4) {
-      DequantizeV4(task.rows[t], to, panel_stride);
-    } else {
-      DequantizeV32(task.rows[t], to, panel_stride);
+    const RowRef& row = task.rows[t];
+    std::uint8_t* const to = task.raw + t * k_raw_row_bytes;
+    int at = 0;
+    for (; at + k_step <= data_bytes; at += k_step) {
+      hn::Store(hn::LoadU(d8, row.data + at), d8, to + at);
+    }
+    std::memcpy(to + at, row.data + at, static_cast<std::size_t>(data_bytes - at));
+    if (task.format == KvFormat::v4) std::memcpy(to + data_bytes, row.scales, k_v4_scale_bytes);
+  }
+}
+
+// Panel p (dims [64 p, 64 p + 64)) of every staged row.
+HWY_INLINE void DequantizePanel(const TileTask& task, int p, float* panel) {
+  const bool is_v4 = task.format == KvFormat::v4;
+  const int rope_panel = (is_v4 ? k_v4_nope_dims : k_v32_nope_dims) / k_panel_dims;
+  const std::uint8_t* row = task.raw;
+  const std::uint8_t* const end = row + std::ptrdiff_t{task.row_count} * k_raw_row_bytes;
+  float* to = panel;
+  if (p == rope_panel) {
+    const int offset_bytes = is_v4 ? k_v4_rope_offset_bytes : k_v32_rope_offset_bytes;
+    for (; row != end; row += k_raw_row_bytes, to += k_panel_dims) {
+      DequantizeRope(row + offset_bytes, to);
+    }
+  } else if (is_v4) {
+    const std::ptrdiff_t codes = p * k_panel_dims;
+    const std::ptrdiff_t scale = k_v4_data_bytes + p;
+    for (; row != end; row += k_raw_row_bytes, to += k_panel_dims) {
+      DequantizeV4(row + codes, row[scale], to);
+    }
+  } else {
+    const int group = p * k_panel_dims / k_v32_scale_group;
+    for (; row != end; row += k_raw_row_bytes, to += k_panel_dims) {
+      float scale = 0;
+      std::memcpy(&scale, row + k_v32_scale_offset_bytes + 4 * group, sizeof scale);
+      DequantizeV32(row + p * k_panel_dims, scale, to);
     }
   }
 }

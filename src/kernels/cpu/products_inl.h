@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/decode_kernels.h"
+#include "kernels/cpu/dequantize_inl.h"
 #include "kernels/cpu/softmax_inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,12 +31,33 @@ static_assert(k_group_heads % k_head_pad == 0 || k_head_pad % k_group_heads == 0
 
 // KV rows of one S block of so many head vectors.
 constexpr int ScoreRows(int vectors) { return std::min(12, k_accumulators_max / vectors); }
-static_assert(12 <= k_tile_row_slack, "the last S block may run past row_count");
+
+// Calls block<n>(at) for consecutive pieces of [0, count): as many of kBlock as fit, then 8, 4, 2, 1.
+template <int kBlock, class Block>
+HWY_INLINE void ForBlocks(int count, const Block& block) {
+  int at = 0;
+  for (; at + kBlock <= count; at += kBlock) block.template operator()<kBlock>(at);
+  if constexpr (kBlock > 8) {
+    if (at + 8 <= count) {
+      block.template operator()<8>(at);
+      at += 8;
+    }
+  }
+  if (at + 4 <= count) {
+    block.template operator()<4>(at);
+    at += 4;
+  }
+  if (at + 2 <= count) {
+    block.template operator()<2>(at);
+    at += 2;
+  }
+  if (at < count) block.template operator()<1>(at);
+}
 
 // S rows [0, kRows) of one head group over one panel. q: [64][kVectors * k_lanes]; k: rows of 64 dims.
 template <int kVectors, int kRows>
 HWY_INLINE void ScoreBlock(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k,
-                           float* HWY_RESTRICT s, int s_stride, bool is_first_panel) {
+                           float* HWY_RESTRICT s, std::ptrdiff_t s_stride, bool is_first_panel) {
   const DF d;
   VF sum[kRows][kVectors];
 #pragma GCC unroll 12
@@ -68,48 +90,52 @@ HWY_INLINE void ScoreBlock(const float* HWY_RESTRICT q, const float* HWY_RESTRIC
 template <int kVectors>
 HWY_NOINLINE void ScorePanel(const float* q, const float* k, float* s, int s_stride, int rows,
                              bool is_first_panel) {
-  constexpr int k_rows = ScoreRows(kVectors);
-  for (int t = 0; t < rows; t += k_rows) {
-    ScoreBlock<kVectors, k_rows>(q, k + t * k_panel_dims, s + t * s_stride, s_stride,
-                                 is_first_panel);
-  }
+  ForBlocks<ScoreRows(kVectors)>(rows, [&]<int kRows>(int t) {
+    ScoreBlock<kVectors, kRows>(q, k + t * k_panel_dims, s + std::ptrdiff_t{t} * s_stride, s_stride,
+                                is_first_panel);
+  });
 }
 
+// S = K q. Each panel of K is decoded just before it is used, while it lies in L1.
 HWY_INLINE void Scores(const TileTask& task) {
   const int panels = qk_dims(task.format) / k_panel_dims;
-  const int panel_stride = task.tile_rows_capacity * k_panel_dims;
   for (int p = 0; p < panels; ++p) {
-    const float* const k = task.tile + p * panel_stride;
+    float* const k = task.tile + p * task.tile_rows_capacity * k_panel_dims;
+    DequantizePanel(task, p, k);
     for (int h = 0; h < task.heads_padded; h += k_group_heads) {
       const float* const q = task.q + (p * task.heads_padded + h) * k_panel_dims;
-      float* const s = task.scores + h;
       const int vectors = std::min(k_group_heads, task.heads_padded - h) / k_lanes;
       const auto score_panel = vectors == 1   ? ScorePanel<1>
                                : vectors == 2 ? ScorePanel<2>
                                : vectors == 3 ? ScorePanel<std::min(3, k_block_vectors)>
                                               : ScorePanel<k_block_vectors>;
-      score_panel(q, k, s, task.heads_padded, task.row_count, p == 0);
+      score_panel(q, k, task.scores + h, task.heads_padded, task.row_count, p == 0);
     }
   }
 }
 
-// O rows [0, kHeads) x (kVectors * k_lanes) dims += P V over one tile.
+// O rows [0, kHeads) x (k_block_vectors * k_lanes) dims += P V over one tile. later: a KV row that a
+// later tile needs, prefetched along the way (a burst would wait for the fill buffers), or null.
 template <int kHeads>
-HWY_INLINE void ValueBlock(const float* HWY_RESTRICT p, int p_stride, const float* HWY_RESTRICT v,
-                           int rows, const float* HWY_RESTRICT alpha, bool is_first,
-                           float* HWY_RESTRICT o) {
+HWY_INLINE void ValueBlock(const TileTask& task, int h0, const float* HWY_RESTRICT v,
+                           float* HWY_RESTRICT o, const std::uint8_t* later) {
   const DF d;
+  const float* HWY_RESTRICT p = task.scores + h0;
+  const std::uint8_t* ahead = later != nullptr ? later : task.raw;
+  const int ahead_step_bytes = later != nullptr ? PrefetchStepBytes(task) : 0;
   VF sum[kHeads][k_block_vectors];
 #pragma GCC unroll 6
   for (int h = 0; h < kHeads; ++h) {
-    const VF factor = hn::Set(d, alpha[h]);
+    const VF factor = hn::Set(d, task.alpha[h0 + h]);
 #pragma GCC unroll 4
     for (int n = 0; n < k_block_vectors; ++n) {
-      sum[h][n] = is_first ? hn::Zero(d)
-                           : hn::Mul(hn::Load(d, o + h * k_panel_dims + n * k_lanes), factor);
+      sum[h][n] = task.is_first ? hn::Zero(d)
+                                : hn::Mul(hn::Load(d, o + h * k_panel_dims + n * k_lanes), factor);
     }
   }
-  for (int t = 0; t < rows; ++t) {
+  for (int t = 0; t < task.row_count; ++t) {
+    PrefetchToL2(ahead);
+    ahead += ahead_step_bytes;
     VF vv[k_block_vectors];
 #pragma GCC unroll 4
     for (int n = 0; n < k_block_vectors; ++n) {
@@ -117,10 +143,11 @@ HWY_INLINE void ValueBlock(const float* HWY_RESTRICT p, int p_stride, const floa
     }
 #pragma GCC unroll 6
     for (int h = 0; h < kHeads; ++h) {
-      const VF weight = hn::Set(d, p[t * p_stride + h]);
+      const VF weight = hn::Set(d, p[h]);
 #pragma GCC unroll 4
       for (int n = 0; n < k_block_vectors; ++n) sum[h][n] = hn::MulAdd(weight, vv[n], sum[h][n]);
     }
+    p += task.heads_padded;
   }
 #pragma GCC unroll 6
   for (int h = 0; h < kHeads; ++h) {
@@ -132,39 +159,28 @@ HWY_INLINE void ValueBlock(const float* HWY_RESTRICT p, int p_stride, const floa
 }
 
 inline constexpr int k_value_heads = k_accumulators_max / k_block_vectors;
-static_assert(k_value_heads == 6, "the switch below lists the rests of 6");
+static_assert(k_value_heads == 6, "the unroll pragmas of ValueBlock");
 
-HWY_NOINLINE void ValuePanel(const TileTask& task, const float* v, float* o) {
-  const auto block = [&]<int kHeads>(int h) {
-    ValueBlock<kHeads>(task.scores + h, task.heads_padded, v, task.row_count, task.alpha + h,
-                       task.is_first, o + h * k_panel_dims);
-  };
-  int h = 0;
-  for (; h + k_value_heads <= task.heads; h += k_value_heads) {
-    block.template operator()<k_value_heads>(h);
-  }
-  switch (task.heads - h) {
-    case 1: block.template operator()<1>(h); break;
-    case 2: block.template operator()<2>(h); break;
-    case 3: block.template operator()<3>(h); break;
-    case 4: block.template operator()<4>(h); break;
-    case 5: block.template operator()<5>(h); break;
-    default: break;
-  }
+HWY_NOINLINE void ValuePanel(const TileTask& task, const float* v, float* o, RowPrefetcher& later) {
+  ForBlocks<k_value_heads>(task.heads, [&]<int kHeads>(int h) {
+    ValueBlock<kHeads>(task, h, v, o + h * k_panel_dims, later.next_row());
+  });
 }
 
 HWY_INLINE void Values(const TileTask& task) {
   constexpr int k_block_dims = k_block_vectors * k_lanes;
   static_assert(k_panel_dims % k_block_dims == 0, "a panel is whole blocks");
+  const int head_steps = (task.heads + k_value_heads - 1) / k_value_heads;
+  RowPrefetcher later(task, k_value_dims / k_block_dims * head_steps);
   for (int p = 0; p < k_value_panels; ++p) {
     const float* const v = task.tile + p * task.tile_rows_capacity * k_panel_dims;
     float* const o = task.partial.o + p * task.heads * k_panel_dims;
-    for (int i = 0; i < k_panel_dims; i += k_block_dims) ValuePanel(task, v + i, o + i);
+    for (int i = 0; i < k_panel_dims; i += k_block_dims) ValuePanel(task, v + i, o + i, later);
   }
 }
 
 // q in the order that ScoreBlock reads: panel, head group, dim, head; pad heads are zero.
-void PackQ(const std::uint16_t* q, std::int64_t head_stride, int heads, int heads_padded, int dims,
+inline void PackQ(const std::uint16_t* q, std::int64_t head_stride, int heads, int heads_padded, int dims,
            float* packed) {
   for (int p = 0; p < dims / k_panel_dims; ++p) {
     for (int g = 0; g < heads_padded; g += k_group_heads) {

@@ -55,36 +55,64 @@ HWY_INLINE VF FiniteMax(VF m) {
   return hn::IfThenElse(hn::Eq(m, lowest), hn::Zero(d), m);
 }
 
-// Scores in, probabilities out; updates m and l, leaves in alpha the factor of the old o.
-HWY_INLINE void SoftmaxTile(const TileTask& task) {
+// kVectors head vectors at once: the running maximum and the running sum are chains of dependent
+// operations, and several chains hide each other's latency. The result does not depend on kVectors.
+template <int kVectors>
+HWY_INLINE void SoftmaxColumns(const TileTask& task, int h0) {
   const DF d;
   const VF scale = hn::Set(d, task.scale_log2);
   const VF lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (int h = 0; h < task.heads_padded; h += k_lanes) {
-    float* column = task.scores + h;
-    const VF m_old = task.is_first ? lowest : hn::Load(d, task.partial.m + h);
-    VF m_new = m_old;
-    for (int t = 0; t < task.row_count; ++t) {
-      m_new = hn::Max(m_new, hn::Mul(hn::Load(d, column + t * task.heads_padded), scale));
-    }
-    const VF origin = FiniteMax(m_new);
-    const VF alpha = Exp2(hn::Sub(m_old, origin));
-    VF l = task.is_first ? hn::Zero(d) : hn::Mul(hn::Load(d, task.partial.l + h), alpha);
-    for (int t = 0; t < task.row_count; ++t) {
-      float* const cell = column + t * task.heads_padded;
-      const VF p = Exp2(hn::MulSub(hn::Load(d, cell), scale, origin));
-      hn::Store(p, d, cell);
-      l = hn::Add(l, p);
-    }
-    hn::Store(m_new, d, task.partial.m + h);
-    hn::Store(l, d, task.partial.l + h);
-    hn::Store(alpha, d, task.alpha + h);
+  VF m[kVectors];
+  VF l[kVectors];
+  VF origin[kVectors];
+#pragma GCC unroll 4
+  for (int n = 0; n < kVectors; ++n) {
+    m[n] = task.is_first ? lowest : hn::Load(d, task.partial.m + h0 + n * k_lanes);
   }
+  const float* in = task.scores + h0;
+  for (int t = 0; t < task.row_count; ++t, in += task.heads_padded) {
+#pragma GCC unroll 4
+    for (int n = 0; n < kVectors; ++n) {
+      m[n] = hn::Max(m[n], hn::Mul(hn::Load(d, in + n * k_lanes), scale));
+    }
+  }
+#pragma GCC unroll 4
+  for (int n = 0; n < kVectors; ++n) {
+    const int h = h0 + n * k_lanes;
+    const VF m_old = task.is_first ? lowest : hn::Load(d, task.partial.m + h);
+    origin[n] = FiniteMax(m[n]);
+    const VF alpha = Exp2(hn::Sub(m_old, origin[n]));
+    l[n] = task.is_first ? hn::Zero(d) : hn::Mul(hn::Load(d, task.partial.l + h), alpha);
+    hn::Store(alpha, d, task.alpha + h);
+    hn::Store(m[n], d, task.partial.m + h);
+  }
+  float* cell = task.scores + h0;
+  for (int t = 0; t < task.row_count; ++t, cell += task.heads_padded) {
+#pragma GCC unroll 4
+    for (int n = 0; n < kVectors; ++n) {
+      float* const at = cell + n * k_lanes;
+      const VF p = Exp2(hn::MulSub(hn::Load(d, at), scale, origin[n]));
+      hn::Store(p, d, at);
+      l[n] = hn::Add(l[n], p);
+    }
+  }
+#pragma GCC unroll 4
+  for (int n = 0; n < kVectors; ++n) hn::Store(l[n], d, task.partial.l + h0 + n * k_lanes);
+}
+
+// Scores in, probabilities out; updates m and l, leaves in alpha the factor of the old o.
+HWY_INLINE void SoftmaxTile(const TileTask& task) {
+  constexpr int k_together = HWY_TARGET == HWY_AVX2 ? 2 : 4;  // registers
+  int h = 0;
+  for (; h + k_together * k_lanes <= task.heads_padded; h += k_together * k_lanes) {
+    SoftmaxColumns<k_together>(task, h);
+  }
+  for (; h < task.heads_padded; h += k_lanes) SoftmaxColumns<1>(task, h);
 }
 
 // into := merge(into, from). Both are rescaled to the common maximum; l and o by one multiply and one
 // multiply-add, in this operand order.
-void Merge(int heads, int heads_padded, const Partial& into, const Partial& from) {
+inline void Merge(int heads, int heads_padded, const Partial& into, const Partial& from) {
   const DF d;
   HWY_ALIGN float factor_into[k_heads_max];
   HWY_ALIGN float factor_from[k_heads_max];
@@ -137,7 +165,7 @@ HWY_INLINE void FinishEmpty(const FinishTask& task) {
 }
 
 // out = o / (l + 2^(sink * log2(e) - m)); lse = (m + log2(l)) * ln(2).
-void Finish(const FinishTask& task) {
+inline void Finish(const FinishTask& task) {
   if (task.is_empty) {
     FinishEmpty(task);
     return;
