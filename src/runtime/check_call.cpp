@@ -26,10 +26,14 @@ bool is_aligned(const void* pointer, std::uintptr_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
 }
 
-Status check_pointer(const char* field, const void* pointer, std::uintptr_t alignment) {
-  if (pointer == nullptr) return refused(field, "null", "a pointer is required when rows > 0");
+// group: "" or "main_cache." and the like; names are joined in a refusal only, so that a legal call
+// allocates nothing.
+Status check_pointer(const char* group, const char* field, const void* pointer,
+                     std::uintptr_t alignment) {
+  const auto name = [&] { return std::string(group) + field; };
+  if (pointer == nullptr) return refused(name(), "null", "a pointer is required when rows > 0");
   if (!is_aligned(pointer, alignment)) {
-    return refused(field, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(pointer)),
+    return refused(name(), static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(pointer)),
                    "the address must be a multiple of " + std::to_string(alignment));
   }
   return {};
@@ -40,36 +44,36 @@ Status check_stride_unit(const char* field, std::int64_t stride) {
   return refused(field, stride, "a non-negative multiple of 8 elements is required");
 }
 
-Status check_cache(const std::string& name, const ProblemSpec& spec, const CacheView& cache) {
-  if (cache.pages < 0) return refused(name + ".pages", cache.pages, "0 or more is required");
+Status check_cache(const char* group, const ProblemSpec& spec, const CacheView& cache) {
+  const auto name = [&](const char* field) { return std::string(group) + field; };
+  if (cache.pages < 0) return refused(name("pages"), cache.pages, "0 or more is required");
   if (cache.page_size < 1) {
-    return refused(name + ".page_size", cache.page_size, "1 token a page or more is required");
+    return refused(name("page_size"), cache.page_size, "1 token a page or more is required");
   }
   const std::int64_t least = page_bytes(spec.format, cache.page_size);
   if (cache.page_stride_bytes < least ||
       cache.page_stride_bytes % k_page_stride_unit_bytes != 0) {
-    return refused(name + ".page_stride_bytes", cache.page_stride_bytes,
+    return refused(name("page_stride_bytes"), cache.page_stride_bytes,
                    "a multiple of 8 of at least " + std::to_string(least) + " (" +
                        std::to_string(cache.page_size) + " rows of " +
                        std::to_string(row_bytes(spec.format)) + " bytes) is required");
   }
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / cache.page_stride_bytes;
   if (cache.pages > most) {
-    return refused(name + ".pages", cache.pages,
+    return refused(name("pages"), cache.pages,
                    "at most " + std::to_string(most) + " pages of this stride can be addressed");
   }
   if (cache.pages == 0) return {};
-  return check_pointer((name + ".base").c_str(), cache.base, k_cache_alignment_bytes);
+  return check_pointer(group, "base", cache.base, k_cache_alignment_bytes);
 }
 
-Status check_list(const std::string& name, const DecodeCall& call, const IndexList& list,
-                  int width) {
-  if (const Status s = check_pointer((name + ".slots").c_str(), list.slots, 4); !s) return s;
-  if (list.lengths != nullptr && !is_aligned(list.lengths, 4)) {
-    return check_pointer((name + ".lengths").c_str(), list.lengths, 4);
+Status check_list(const char* group, const DecodeCall& call, const IndexList& list, int width) {
+  if (const Status s = check_pointer(group, "slots", list.slots, 4); !s) return s;
+  if (list.lengths != nullptr) {
+    if (const Status s = check_pointer(group, "lengths", list.lengths, 4); !s) return s;
   }
   if (call.rows > 1 && list.row_stride < width) {
-    return refused(name + ".row_stride", list.row_stride,
+    return refused(std::string(group) + "row_stride", list.row_stride,
                    "at least the declared width, " + std::to_string(width) + ", is required");
   }
   return {};
@@ -77,7 +81,7 @@ Status check_list(const std::string& name, const DecodeCall& call, const IndexLi
 
 // Rows and heads of an output may interleave either way but must not overlap.
 Status check_out(const ProblemSpec& spec, const DecodeCall& call) {
-  if (const Status s = check_pointer("out", call.out, 16); !s) return s;
+  if (const Status s = check_pointer("", "out", call.out, 16); !s) return s;
   if (const Status s = check_stride_unit("out_row_stride", call.out_row_stride); !s) return s;
   if (const Status s = check_stride_unit("out_head_stride", call.out_head_stride); !s) return s;
   if (spec.heads > 1 && call.out_head_stride < k_value_dims) {
@@ -99,7 +103,7 @@ Status check_out(const ProblemSpec& spec, const DecodeCall& call) {
 
 Status check_lse(const ProblemSpec& spec, const DecodeCall& call) {
   if (call.lse == nullptr) return {};
-  if (const Status s = check_pointer("lse", call.lse, 4); !s) return s;
+  if (const Status s = check_pointer("", "lse", call.lse, 4); !s) return s;
   if (call.rows > 1 && call.lse_row_stride < spec.heads) {
     return refused("lse_row_stride", call.lse_row_stride,
                    "at least heads = " + std::to_string(spec.heads) + " is required");
@@ -108,7 +112,7 @@ Status check_lse(const ProblemSpec& spec, const DecodeCall& call) {
 }
 
 Status check_q(const DecodeCall& call) {
-  if (const Status s = check_pointer("q", call.q, 16); !s) return s;
+  if (const Status s = check_pointer("", "q", call.q, 16); !s) return s;
   if (const Status s = check_stride_unit("q_row_stride", call.q_row_stride); !s) return s;
   return check_stride_unit("q_head_stride", call.q_head_stride);
 }
@@ -152,19 +156,19 @@ Status check_decode_call(const ProblemSpec& spec, const DecodeCall& call) {
   }
   if (const Status s = check_q(call); !s) return s;
   if (spec.main_width > 0) {
-    if (const Status s = check_cache("main_cache", spec, call.main_cache); !s) return s;
-    if (const Status s = check_list("main_list", call, call.main_list, spec.main_width); !s) {
+    if (const Status s = check_cache("main_cache.", spec, call.main_cache); !s) return s;
+    if (const Status s = check_list("main_list.", call, call.main_list, spec.main_width); !s) {
       return s;
     }
   }
   if (spec.extra_width > 0) {
-    if (const Status s = check_cache("extra_cache", spec, call.extra_cache); !s) return s;
-    if (const Status s = check_list("extra_list", call, call.extra_list, spec.extra_width); !s) {
+    if (const Status s = check_cache("extra_cache.", spec, call.extra_cache); !s) return s;
+    if (const Status s = check_list("extra_list.", call, call.extra_list, spec.extra_width); !s) {
       return s;
     }
   }
-  if (call.sink != nullptr && !is_aligned(call.sink, 4)) {
-    return check_pointer("sink", call.sink, 4);
+  if (call.sink != nullptr) {
+    if (const Status s = check_pointer("", "sink", call.sink, 4); !s) return s;
   }
   if (const Status s = check_out(spec, call); !s) return s;
   return check_lse(spec, call);

@@ -41,7 +41,8 @@ class CpuBackend final : public DecodeBackend {
  public:
   CpuBackend(const ProblemSpec& spec, cpu::CpuCandidates candidates, DeviceSpec device,
              std::vector<Plan> plans)
-      : traits_(std::move(candidates.traits)),
+      : heads_(spec.heads),
+        traits_(std::move(candidates.traits)),
         device_(std::move(device)),
         plans_(std::move(plans)),
         engine_(spec, *candidates.kernels, limits(spec)) {
@@ -50,7 +51,7 @@ class CpuBackend final : public DecodeBackend {
 
   Status run(const DecodeCall& call) override {
     const Plan& plan = plan_for(call.rows);
-    engine_.run(call, {.block_heads = plan.block_heads,
+    engine_.run(call, {.block_heads = std::min(plan.block_heads, heads_),
                        .tile_rows = plan.tile_rows,
                        .chunk_rows = plan.chunk_rows,
                        .prefetch = plan.prefetch});
@@ -89,6 +90,7 @@ class CpuBackend final : public DecodeBackend {
     return 0;
   }
 
+  int heads_;
   std::vector<VariantTraits> traits_;
   DeviceSpec device_;
   std::vector<Plan> plans_;  // index: rows

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "formats/merge.h"
 #include "runtime/backend.h"
 #include "runtime/check_call.h"
 #include "runtime/environment.h"
@@ -142,6 +143,11 @@ std::vector<DeviceSpec> list_devices() {
   std::vector<DeviceSpec> all = {cpu_device(0)};
   for (DeviceSpec& device : cuda_devices()) all.push_back(std::move(device));
   return all;
+}
+
+void merge_partials(std::uint16_t* out_a, float* lse_a, const std::uint16_t* out_b,
+                    const float* lse_b, std::int64_t n) {
+  merge_decode_partials(out_a, lse_a, out_b, lse_b, n);
 }
 
 }  // namespace splitwave

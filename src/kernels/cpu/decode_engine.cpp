@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
@@ -53,6 +54,18 @@ struct alignas(k_alignment_bytes) FoldSlot {
   bool is_empty = true;
   float* partial = nullptr;
 };
+
+// Short waits spin; a long one means that the core's other work runs the chunk before: let it.
+void await_turn(const std::atomic<std::int64_t>& turn, std::int64_t mine) {
+  constexpr int k_spins_max = 200;
+  for (int spin = 0; turn.load(std::memory_order_acquire) != mine; ++spin) {
+    if (spin < k_spins_max) {
+      spin_pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
 
 }  // namespace
 
@@ -265,7 +278,7 @@ void DecodeEngine::Impl::run_chunk(const Launch& launch, std::int64_t item, int 
   const auto slots = static_cast<std::int64_t>(folds.size());
   FoldSlot& fold = folds[static_cast<std::size_t>(unit.index % slots)];
   const std::int64_t first_turn = unit.index / slots * (launch.chunks_max + 1);
-  while (fold.turn.load(std::memory_order_acquire) != first_turn + chunk) spin_pause();
+  await_turn(fold.turn, first_turn + chunk);
   const Partial folded = partial_at(fold.partial, unit.heads);
   if (chunk == 0) fold.is_empty = true;
   if (has_keys && fold.is_empty) {
