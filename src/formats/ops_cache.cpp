@@ -28,9 +28,9 @@ void reference_write_kv(const KvWriteCall& call) {
                   call.table.cos_sin + std::int64_t{call.positions[row]} * k_rope_dims);
     }
     if (call.format == KvFormat::v4) {
-      const SlotBytes at = planar_slot_bytes(slot, call.cache.page_size,
-                                             call.cache.page_stride_bytes, k_v4_data_bytes,
-                                             k_v4_scale_bytes);
+      const SlotBytes at =
+          planar_slot_bytes(slot, call.cache.page_size, call.cache.page_stride_bytes,
+                            k_v4_data_bytes, k_v4_scale_bytes);
       quantise_v4_row(nope, rope.data(), call.cache.base + at.values, call.cache.base + at.scales);
     } else {
       const SlotBytes at = planar_slot_bytes(slot, call.cache.page_size,
@@ -51,9 +51,9 @@ void reference_write_indexer_keys(const IndexerKeyWriteCall& call) {
                   call.table.cos_sin + std::int64_t{call.positions[row]} * k_rope_dims);
     }
     if (call.hadamard) rotate_hadamard(dims.data());
-    const SlotBytes at = planar_slot_bytes(
-        slot, call.cache.page_size, call.cache.page_stride_bytes, indexer_value_bytes(call.format),
-        indexer_scale_bytes(call.format));
+    const SlotBytes at =
+        planar_slot_bytes(slot, call.cache.page_size, call.cache.page_stride_bytes,
+                          indexer_value_bytes(call.format), indexer_scale_bytes(call.format));
     quantise_indexer_row(call.format, call.rounding, dims.data(), call.cache.base + at.values,
                          call.cache.base + at.scales);
   }

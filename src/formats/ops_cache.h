@@ -1,5 +1,6 @@
-// The cache writes of a whole call, row by row on the host. Owns which rows are padded and where a row
-// lies; what its bytes are is ops_rows.h's. Reference and CPU path are the same bytes by contract.
+// The cache writes of a whole call, row by row on the host. Owns which rows are padded and where a
+// row lies; what its bytes are is ops_rows.h's. Reference and CPU path are the same bytes by
+// contract.
 #pragma once
 
 #include "formats/ops_rows.h"
@@ -11,7 +12,8 @@ void reference_write_kv(const KvWriteCall& call);
 void reference_write_indexer_keys(const IndexerKeyWriteCall& call);
 void reference_prepare_indexer_queries(const IndexerQueryCall& call);
 
-// True if the row takes part: its slot lies in the pool and its position in the table, if there is one.
+// True if the row takes part: its slot lies in the pool and its position in the table, if there is
+// one.
 [[nodiscard]] bool row_is_live(const RopeTable& table, const std::int32_t* positions, int row);
 [[nodiscard]] bool slot_is_live(const MutableCacheView& cache, std::int64_t slot);
 

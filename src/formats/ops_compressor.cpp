@@ -89,8 +89,8 @@ bool sequence_is_live(const CompressCall& call, int sequence) {
 
 }  // namespace
 
-bool compressor_step(const CompressorSpec& spec, const float* kv, const float* gate, const float* ape,
-                     std::int64_t position, float* state, float* pooled) {
+bool compressor_step(const CompressorSpec& spec, const float* kv, const float* gate,
+                     const float* ape, std::int64_t position, float* state, float* pooled) {
   return spec.ratio == k_compressor_overlap_ratio
              ? step_overlap(spec, kv, gate, ape, position, state, pooled)
              : step_online(spec, kv, gate, ape, position, state, pooled);
@@ -99,11 +99,11 @@ bool compressor_step(const CompressorSpec& spec, const float* kv, const float* g
 void finish_entry(const CompressorSpec& spec, const float* pooled, const std::uint16_t* norm,
                   const float* cos_sin, std::uint16_t* entry) {
   std::array<float, 512> x{};
-  for (int c = 0; c < spec.dims; ++c) x[c] = bf16_to_float(float_to_bf16(pooled[c]));
-  const float factor = rms_factor(square_sum(x.data(), spec.dims), static_cast<float>(spec.dims),
-                                  spec.norm_eps);
+  for (int c = 0; c < spec.dims; ++c) x[c] = bf16_to_float(bf16_code(pooled[c]));
+  const float factor =
+      rms_factor(square_sum(x.data(), spec.dims), static_cast<float>(spec.dims), spec.norm_eps);
   for (int c = 0; c < spec.dims; ++c) {
-    entry[c] = float_to_bf16(op_mul(bf16_to_float(norm[c]), op_mul(x[c], factor)));
+    entry[c] = bf16_code(op_mul(bf16_to_float(norm[c]), op_mul(x[c], factor)));
   }
   if (cos_sin != nullptr) rotate_rope(entry + spec.dims - k_rope_dims, cos_sin);
   if (spec.hadamard) rotate_hadamard(entry);
@@ -125,10 +125,10 @@ void store_entry(const CompressorSpec& spec, const CompressCall& call, std::int6
   }
   const bool is_main = spec.target == CompressorTarget::v4_cache;
   const IndexerFormat format = indexer_format(spec.target);
-  const SlotBytes at = planar_slot_bytes(
-      call.slots[token], call.cache.page_size, call.cache.page_stride_bytes,
-      is_main ? k_v4_data_bytes : indexer_value_bytes(format),
-      is_main ? k_v4_scale_bytes : indexer_scale_bytes(format));
+  const SlotBytes at =
+      planar_slot_bytes(call.slots[token], call.cache.page_size, call.cache.page_stride_bytes,
+                        is_main ? k_v4_data_bytes : indexer_value_bytes(format),
+                        is_main ? k_v4_scale_bytes : indexer_scale_bytes(format));
   std::uint8_t* values = call.cache.base + at.values;
   std::uint8_t* scales = call.cache.base + at.scales;
   if (is_main) {
@@ -147,9 +147,9 @@ void reference_compress(const CompressorSpec& spec, const CompressCall& call) {
     float* state = call.state + call.state_slot[s] * state_floats;
     for (std::int64_t t = call.offsets[s]; t < call.offsets[s + 1]; ++t) {
       const std::int64_t position = std::int64_t{call.start[s]} + (t - call.offsets[s]);
-      const bool emits = compressor_step(spec, call.kv + t * call.token_stride,
-                                         call.gate + t * call.token_stride, call.ape, position,
-                                         state, pooled.data());
+      const bool emits =
+          compressor_step(spec, call.kv + t * call.token_stride, call.gate + t * call.token_stride,
+                          call.ape, position, state, pooled.data());
       if (!emits || !entry_is_live(spec, call, t, position)) continue;
       const float* cos_sin = call.table.cos_sin;
       if (cos_sin != nullptr) cos_sin += (position - (spec.ratio - 1)) * k_rope_dims;
@@ -185,8 +185,8 @@ std::vector<double> compress_in_double(const CompressorSpec& spec, const float* 
     double* x = out.data() + i * spec.dims;
     double squares = 0;
     for (int c = 0; c < spec.dims; ++c) {
-      const std::int64_t from = overlaps ? std::max<std::int64_t>(0, (i - 1) * spec.ratio)
-                                         : i * spec.ratio;
+      const std::int64_t from =
+          overlaps ? std::max<std::int64_t>(0, (i - 1) * spec.ratio) : i * spec.ratio;
       double m = -std::numeric_limits<double>::infinity();
       double l = 0;
       double a = 0;

@@ -21,8 +21,8 @@ Dims query_dims(const IndexerSpec& spec, const LogitsCall& call, int row, int he
   const IndexerFormat stored = spec.query == IndexerQuery::bf16 ? IndexerFormat::bf16 : spec.keys;
   const std::uint8_t* scales = nullptr;
   if (stored == IndexerFormat::fp4) {
-    scales = call.q_scales + row * call.q_scales_row_stride +
-             std::int64_t{head} * k_indexer_fp4_scales;
+    scales =
+        call.q_scales + row * call.q_scales_row_stride + std::int64_t{head} * k_indexer_fp4_scales;
   }
   dequantise_indexer_row(stored, base + std::int64_t{head} * indexer_value_bytes(stored), scales,
                          dims.data());
@@ -30,13 +30,12 @@ Dims query_dims(const IndexerSpec& spec, const LogitsCall& call, int row, int he
 }
 
 // False: the key's page is absent.
-bool key_dims(const IndexerSpec& spec, const LogitsCall& call, int row, std::int64_t key, Dims& dims,
-              float& scale) {
+bool key_dims(const IndexerSpec& spec, const LogitsCall& call, int row, std::int64_t key,
+              Dims& dims, float& scale) {
   const std::int32_t page =
       call.key_pages.pages[row * call.key_pages.row_stride + key / call.keys.page_size];
   if (page < 0 || page >= call.keys.pages) return false;
-  const std::int64_t slot =
-      std::int64_t{page} * call.keys.page_size + key % call.keys.page_size;
+  const std::int64_t slot = std::int64_t{page} * call.keys.page_size + key % call.keys.page_size;
   const SlotBytes at =
       planar_slot_bytes(slot, call.keys.page_size, call.keys.page_stride_bytes,
                         indexer_value_bytes(spec.keys), indexer_scale_bytes(spec.keys));
@@ -50,7 +49,8 @@ struct LogitValue {
   double magnitude = 0;
 };
 
-LogitValue one_logit(const std::vector<Dims>& q, const float* weights, const Dims& key, float scale) {
+LogitValue one_logit(const std::vector<Dims>& q, const float* weights, const Dims& key,
+                     float scale) {
   LogitValue sum;
   for (std::size_t head = 0; head < q.size(); ++head) {
     double dot = 0;

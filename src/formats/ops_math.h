@@ -1,6 +1,6 @@
-// The fp32 arithmetic of the cache writes and the compressor, one operation a function, the same bits
-// on the host and on every GPU: no contraction, no vendor exp, no reciprocal approximation. Owns the
-// order of every sum that decides their bits. Included by host code and by .cu files.
+// The fp32 arithmetic of the cache writes and the compressor, one operation a function, the same
+// bits on the host and on every GPU: no contraction, no vendor exp, no reciprocal approximation.
+// Owns the order of every sum that decides their bits. Included by host code and by .cu files.
 #pragma once
 
 #include <bit>
@@ -73,6 +73,13 @@ SPLITWAVE_HOST_DEVICE float float_of(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 #endif
 }
+// One rounding to bf16, nearest, ties to even. Every NaN becomes 0x7FC0, so that the bytes agree:
+// the sign and payload that a NaN has are the machine's.
+SPLITWAVE_HOST_DEVICE std::uint32_t op_bf16(float a) {
+  const std::uint32_t bits = bits_of(a);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return 0x7FC0U;
+  return (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+}
 // The larger of two; a NaN on either side loses (it comes back through exp_nonpositive).
 SPLITWAVE_HOST_DEVICE float op_max(float a, float b) {
 #if defined(__CUDA_ARCH__)
@@ -104,7 +111,8 @@ SPLITWAVE_HOST_DEVICE float exp_nonpositive(float x) {
 }
 
 // One token joins an online softmax: m the running maximum, l the sum of weights, a the weighted K.
-SPLITWAVE_HOST_DEVICE void online_softmax_step(float score, float value, float& m, float& l, float& a) {
+SPLITWAVE_HOST_DEVICE void online_softmax_step(float score, float value, float& m, float& l,
+                                               float& a) {
   const float m_new = op_max(m, score);
   const float keep = exp_nonpositive(op_sub(m, m_new));
   const float weight = exp_nonpositive(op_sub(score, m_new));

@@ -70,7 +70,10 @@ void quantise_fp4_row(const std::uint16_t* dims, std::uint8_t* values, std::uint
 
 }  // namespace
 
-void fill_rope_table(const RopeProfile& profile, std::int64_t first, std::int64_t count, float* out) {
+std::uint16_t bf16_code(float value) { return static_cast<std::uint16_t>(op_bf16(value)); }
+
+void fill_rope_table(const RopeProfile& profile, std::int64_t first, std::int64_t count,
+                     float* out) {
   std::array<float, k_pairs> frequency{};
   for (int i = 0; i < k_pairs; ++i) frequency[i] = rope_frequency(profile, i);
   for (std::int64_t p = 0; p < count; ++p) {
@@ -88,8 +91,8 @@ void rotate_rope(std::uint16_t* dims, const float* cos_sin) {
     const float y = bf16_to_float(dims[2 * i + 1]);
     const float c = cos_sin[i];
     const float s = cos_sin[k_pairs + i];
-    dims[2 * i] = float_to_bf16(op_sub(op_mul(x, c), op_mul(y, s)));
-    dims[2 * i + 1] = float_to_bf16(op_add(op_mul(y, c), op_mul(x, s)));
+    dims[2 * i] = bf16_code(op_sub(op_mul(x, c), op_mul(y, s)));
+    dims[2 * i + 1] = bf16_code(op_add(op_mul(y, c), op_mul(x, s)));
   }
 }
 
@@ -106,7 +109,7 @@ void rotate_hadamard(std::uint16_t* dims) {
     }
   }
   for (int i = 0; i < k_indexer_dims; ++i) {
-    dims[i] = float_to_bf16(op_mul(x[i], k_hadamard_factor));
+    dims[i] = bf16_code(op_mul(x[i], k_hadamard_factor));
   }
 }
 

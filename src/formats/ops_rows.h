@@ -1,7 +1,8 @@
-// What happens to one row on its way into a cache: RoPE, the Hadamard rotation, quantisation. Owns the
-// exact meaning of the bytes that KvWriteCall, IndexerKeyWriteCall, IndexerQueryCall and the compressor
-// produce: every backend gives these bytes, bit for bit. Host code, one row at a time, no pages.
-// Blocks that hold a NaN or an infinity become NaN as a whole (scale NaN, codes 0x7F or 7).
+// What happens to one row on its way into a cache: RoPE, the Hadamard rotation, quantisation. Owns
+// the exact meaning of the bytes that KvWriteCall, IndexerKeyWriteCall, IndexerQueryCall and the
+// compressor produce: every backend gives these bytes, bit for bit. Host code, one row at a time,
+// no pages. Blocks that hold a NaN or an infinity become NaN as a whole (scale NaN, codes 0x7F or
+// 7).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,13 @@ inline constexpr RopeProfile k_v4_window_rope{};
 inline constexpr RopeProfile k_v4_compressed_rope{160000.0, 16.0, 65536.0, 32.0, 1.0};
 
 // Fills positions [first, first + count) of a RopeTable: out is [count, 64]. The angle is the fp32
-// product of position and fp32 frequency, as in the reference model; its cosine and sine are rounded once.
-void fill_rope_table(const RopeProfile& profile, std::int64_t first, std::int64_t count, float* out);
+// product of position and fp32 frequency, as in the reference model; its cosine and sine are
+// rounded once.
+void fill_rope_table(const RopeProfile& profile, std::int64_t first, std::int64_t count,
+                     float* out);
+
+// op_bf16 of formats/ops_math.h as a code.
+[[nodiscard]] std::uint16_t bf16_code(float value);
 
 // Rotates 64 bf16 dims in place by one table row.
 void rotate_rope(std::uint16_t* dims, const float* cos_sin);

@@ -17,7 +17,8 @@ std::vector<std::int32_t> reference_top_k(const float* logits, std::int64_t leng
     }
   }
   const std::size_t kept = std::min<std::size_t>(order.size(), static_cast<std::size_t>(k));
-  // NaN is gone, and operator> puts -0 and +0 together: this is the contract's order as it is written.
+  // NaN is gone, and operator> puts -0 and +0 together: this is the contract's order as it is
+  // written.
   std::stable_sort(order.begin(), order.end(),
                    [&](std::int32_t a, std::int32_t b) { return logits[a] > logits[b]; });
   order.resize(kept);
@@ -36,8 +37,7 @@ std::int32_t physical_slot(const PageTable& table, int row, int page_size, std::
 void reference_top_k_call(const IndexerSpec& spec, const TopKCall& call) {
   for (int row = 0; row < call.rows; ++row) {
     const std::int64_t length = clamped_length(call.lengths, row, spec.length_max);
-    const auto chosen =
-        reference_top_k(call.logits + row * call.logits_row_stride, length, call.k);
+    const auto chosen = reference_top_k(call.logits + row * call.logits_row_stride, length, call.k);
     std::int32_t* out = call.indices + row * call.indices_row_stride;
     std::fill(std::copy(chosen.begin(), chosen.end(), out), out + call.k, -1);
     if (call.counts != nullptr) call.counts[row] = static_cast<std::int32_t>(chosen.size());
@@ -49,10 +49,10 @@ void reference_translate(const SelectCall& call, int rows, const std::int32_t* i
   for (int row = 0; row < rows; ++row) {
     std::int32_t* out = call.slots + row * call.slots_row_stride;
     for (int i = 0; i < call.k; ++i) {
-      out[i] = i >= counts[row] ? -1
-                                : physical_slot(call.kv_pages, row, call.kv_page_size,
-                                                call.kv_pool_pages,
-                                                indices[row * indices_row_stride + i]);
+      out[i] = i >= counts[row]
+                   ? -1
+                   : physical_slot(call.kv_pages, row, call.kv_page_size, call.kv_pool_pages,
+                                   indices[row * indices_row_stride + i]);
     }
   }
 }

@@ -1,6 +1,6 @@
-// Exact top-k and its order. Owns the total order (value descending, index ascending), what NaN, -0 and
-// short rows mean, and the translation of positions to physical slots. The reference sorts; the kernels
-// must give the same lists. Host memory only.
+// Exact top-k and its order. Owns the total order (value descending, index ascending), what NaN, -0
+// and short rows mean, and the translation of positions to physical slots. The reference sorts; the
+// kernels must give the same lists. Host memory only.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace splitwave {
 
-// The order-preserving key: larger logits have larger keys, -0 has +0's key, NaN has key 0, which no
-// number has (-inf is 0x007FFFFF).
+// The order-preserving key: larger logits have larger keys, -0 has +0's key, NaN has key 0, which
+// no number has (-inf is 0x007FFFFF).
 SPLITWAVE_HOST_DEVICE std::uint32_t topk_key(std::uint32_t bits) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return 0;

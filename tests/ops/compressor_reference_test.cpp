@@ -1,4 +1,5 @@
-// The exact compressor: against the formula in double, from poisoned state, across cuts and restores.
+// The exact compressor: against the formula in double, from poisoned state, across cuts and
+// restores.
 #include "formats/ops_compressor.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ struct Sequence {
   std::vector<float> state;
   std::vector<std::uint16_t> out;
 
-  Sequence(int ratio, int dims, std::int64_t token_count, std::uint64_t seed) : tokens(token_count) {
+  Sequence(int ratio, int dims, std::int64_t token_count, std::uint64_t seed)
+      : tokens(token_count) {
     Random random(seed);
     spec.ratio = ratio;
     spec.dims = dims;
@@ -145,9 +147,9 @@ TEST(CompressorOverlap, DroppingThePreviousBlockMissesTheDoubleFormula) {
   // The planted error: an entry pooled from 4 tokens instead of 8 must not pass the gate above.
   Sequence s(4, 512, 16, 14);
   s.run(0, 16);
-  const auto want = compress_in_double(s.spec, s.kv.data() + 4 * s.channels,
-                                       s.gate.data() + 4 * s.channels, 4, s.channels, s.ape.data(),
-                                       s.norm.data(), {s.table.data() + 4 * 64, 12});
+  const auto want =
+      compress_in_double(s.spec, s.kv.data() + 4 * s.channels, s.gate.data() + 4 * s.channels, 4,
+                         s.channels, s.ape.data(), s.norm.data(), {s.table.data() + 4 * 64, 12});
   double error = 0;
   double size = 0;
   for (int c = 0; c < 512; ++c) {

@@ -36,7 +36,8 @@ struct Small {
                            pool.data() + at.values, pool.data() + at.scales);
     }
     q.resize(2 * 8 * 128);
-    for (auto& code : q) code = static_cast<std::uint8_t>(random.below(0x7F) | (random.below(2) << 7));
+    for (auto& code : q)
+      code = static_cast<std::uint8_t>(random.below(0x7F) | (random.below(2) << 7));
     weights = normal_floats(random, 16);
     call.rows = 2;
     call.q = q.data();

@@ -135,9 +135,9 @@ TEST(IndexerRow, Fp4PacksTheEvenDimInTheLowNibbleWithAScalePer32) {
                        scales.data());
   EXPECT_EQ(values[0], pack_e2m1(7, 9));
   EXPECT_EQ(scales[0], 127);
-  EXPECT_EQ(scales[1], 127 + 8);  // 1024 / 6 rounds up to 256
+  EXPECT_EQ(scales[1], 127 + 8);   // 1024 / 6 rounds up to 256
   EXPECT_EQ(values[16] & 0xF, 6);  // 4 * 256
-  EXPECT_EQ(scales[3], 1);  // the floor
+  EXPECT_EQ(scales[3], 1);         // the floor
 }
 
 TEST(IndexerRow, EveryFormatComesBackWithinItsPrecision) {
@@ -148,9 +148,10 @@ TEST(IndexerRow, EveryFormatComesBackWithinItsPrecision) {
     std::array<std::uint8_t, 4> scales{};
     quantise_indexer_row(format, ScaleRounding::exact, dims.data(), values.data(), scales.data());
     std::array<float, 128> back{};
-    const float scale =
-        dequantise_indexer_row(format, values.data(), scales.data(), back.data());
-    const double tolerance = format == IndexerFormat::bf16 ? 0 : format == IndexerFormat::fp8 ? 0.07 : 0.5;
+    const float scale = dequantise_indexer_row(format, values.data(), scales.data(), back.data());
+    const double tolerance = format == IndexerFormat::bf16  ? 0
+                             : format == IndexerFormat::fp8 ? 0.07
+                                                            : 0.5;
     for (int i = 0; i < 128; ++i) {
       const float x = bf16_to_float(dims[i]);
       EXPECT_NEAR(back[i] * scale, x, tolerance * std::max(1.0F, std::abs(x))) << name_of(format);

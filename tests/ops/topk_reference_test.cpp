@@ -24,9 +24,7 @@ TEST(TopK, TiesGoToTheLowerIndexAndTheListAscends) {
   EXPECT_EQ(top({5, 5, 5, 5}, 3), (List{0, 1, 2}));
 }
 
-TEST(TopK, SignedZerosAreOneValue) {
-  EXPECT_EQ(top({-0.0F, 0.0F, -0.0F, -1.0F}, 2), (List{0, 1}));
-}
+TEST(TopK, SignedZerosAreOneValue) { EXPECT_EQ(top({-0.0F, 0.0F, -0.0F, -1.0F}, 2), (List{0, 1})); }
 
 TEST(TopK, NanIsNeverSelectedAndMinusInfinityMayBe) {
   EXPECT_EQ(top({k_nan, -k_inf, k_nan, 1}, 3), (List{1, 3}));
