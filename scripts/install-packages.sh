@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building, testing and the demo need. Idempotent; does nothing when
-# all are there. Needs root (or sudo) only when something is missing. Called by test.sh and demo.sh.
+# Installs the Debian packages that building, testing and the demo need. Idempotent; does nothing
+# when all are there. Needs root (or sudo) only when something is missing. Called by test.sh and
+# demo.sh.
 set -euo pipefail
 
 packages=(
@@ -23,9 +24,13 @@ done
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "install-packages: need root for: ${missing[*]}" >&2; exit 3; }
+  if ! command -v sudo >/dev/null; then
+    echo "install-packages: need root for: ${missing[*]}" >&2
+    exit 3
+  fi
   as_root=(sudo)
 fi
 echo "install-packages: installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends \
+  "${missing[@]}"

@@ -1,6 +1,6 @@
-// How a subcommand plugs in. Owns CommandContext and the list of subcommands. Each cmd_NAME.cpp holds
-// flags and printing only; the work is in the layers. Exit status: 0 done, 1 a gate failed, 2 bad
-// usage or input, 3 the environment lacks something.
+// How a subcommand plugs in. Owns CommandContext and the list of subcommands. Each cmd_NAME.cpp
+// holds flags and printing only; the work is in the layers. Exit status: 0 done, 1 a gate failed, 2
+// bad usage or input, 3 the environment lacks something.
 #pragma once
 
 #include <CLI/CLI.hpp>

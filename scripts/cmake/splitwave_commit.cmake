@@ -1,6 +1,6 @@
 # Owns the question "which commit is this?". Sets <result> to the commit of HEAD, to
-# SPLITWAVE_COMMIT where the caller gave one (a copied tree on a machine without git), or to "unknown".
-# Configures again when HEAD moves.
+# SPLITWAVE_COMMIT where the caller gave one (a copied tree on a machine without git), or to
+# "unknown". Configures again when HEAD moves.
 function(splitwave_commit result)
   set(${result} "unknown" PARENT_SCOPE)
   if(SPLITWAVE_COMMIT)

@@ -1,5 +1,6 @@
 # Owns the layer rule: which library may link which. ARCHITECTURE.md draws the same table, and
-# tests/tidy reads the includes against it. A link that the table does not allow stops configuration.
+# tests/tidy reads the includes against it. A link that the table does not allow stops the
+# configuration.
 
 set(SPLITWAVE_LAYER_base "")
 set(SPLITWAVE_LAYER_formats base)
@@ -14,7 +15,8 @@ set(SPLITWAVE_LAYER_model base formats plan kernels_cpu kernels_cuda runtime)
 set(SPLITWAVE_LAYER_serve base formats plan kernels_cpu kernels_cuda runtime model)
 set(SPLITWAVE_LAYER_load base formats plan kernels_cpu kernels_cuda runtime)
 # experiment_runner is the part of src/experiment that builds on a bare GPU machine.
-set(SPLITWAVE_LAYER_experiment_runner base formats plan kernels_cpu kernels_cuda runtime measure stats)
+set(SPLITWAVE_LAYER_experiment_runner base formats plan kernels_cpu kernels_cuda runtime measure
+                                      stats)
 set(SPLITWAVE_LAYER_experiment base formats plan kernels_cpu kernels_cuda runtime measure stats load
                                experiment_runner)
 
@@ -23,7 +25,8 @@ set(SPLITWAVE_LAYER_experiment base formats plan kernels_cpu kernels_cuda runtim
 function(splitwave_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_LIBS" ${ARGN})
   if(NOT DEFINED SPLITWAVE_LAYER_${name})
-    message(FATAL_ERROR "splitwave_layer: '${name}' is not a layer; add it to splitwave_layers.cmake")
+    message(FATAL_ERROR "splitwave_layer: '${name}' is not a layer; add it to "
+                        "splitwave_layers.cmake")
   endif()
   add_library(splitwave_${name} STATIC ${ARG_SOURCES})
   target_include_directories(splitwave_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include

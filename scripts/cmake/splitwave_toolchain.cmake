@@ -54,5 +54,6 @@ endif()
 if(SPLITWAVE_HAVE_CUDA)
   message(STATUS "splitwave: CUDA ${CMAKE_CUDA_COMPILER_VERSION}, targets ${SPLITWAVE_CUDA_ARCHS}")
 else()
-  message(STATUS "splitwave: no nvcc (or SPLITWAVE_CUDA=OFF, or a sanitizer build): CPU backend only")
+  message(STATUS "splitwave: no nvcc (or SPLITWAVE_CUDA=OFF, or a sanitizer build): "
+                 "CPU backend only")
 endif()

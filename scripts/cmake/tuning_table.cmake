@@ -1,7 +1,7 @@
-# Owns the generator of the tuning table: a reviewed JSON file becomes one .cpp of constexpr arrays, at
-# configure time, with CMake's own JSON reader (no Python, no third-party library below the outer
-# layers). A missing or malformed field stops the configuration with its path. Called by src/plan and,
-# with a planted file, by tests/plan.
+# Owns the generator of the tuning table: a reviewed JSON file becomes one .cpp of constexpr arrays,
+# at configure time, with CMake's own JSON reader (no Python, no third-party library below the outer
+# layers). A missing or malformed field stops the configuration with its path. Called by src/plan
+# and, with a planted file, by tests/plan.
 
 # splitwave_tuning_table(<json file> <function that the file defines> <output .cpp>)
 function(splitwave_tuning_table json_file function_name output)
@@ -98,7 +98,8 @@ function(_splitwave_tuning_series json_file json s result)
   endforeach()
   _splitwave_tuning_word("${json_file}" "${json}" format "v32;v4" series ${s} format)
   _splitwave_tuning_word("${json_file}" "${json}" operands "bf16;f16" series ${s} operands)
-  _splitwave_tuning_word("${json_file}" "${json}" numerics "throughput;latency" series ${s} numerics)
+  _splitwave_tuning_word("${json_file}" "${json}" numerics "throughput;latency" series ${s}
+                         numerics)
   set(${result} "    {\"${device}\", KvFormat::${format}, OperandType::${operands},
      NumericsClass::${numerics}, ${heads}, ${main_width}, ${extra_width}, \"${row_lengths}\",
      \"${incumbent}\", \"${provenance}\", k_points_${s}},\n" PARENT_SCOPE)

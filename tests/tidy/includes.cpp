@@ -1,0 +1,33 @@
+// Include lines by one regular expression; conditions of the preprocessor are not evaluated.
+#include "tidy/includes.h"
+
+#include <regex>
+
+namespace splitwave::tidy {
+
+std::vector<Include> includes_of(const SourceTree& tree, const std::string& path) {
+  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::vector<Include> includes;
+  int number = 0;
+  for (const auto line : tree.lines(path)) {
+    ++number;
+    if (line.find("include") == std::string_view::npos) continue;
+    std::match_results<std::string_view::const_iterator> match;
+    if (!std::regex_search(line.begin(), line.end(), match, pattern)) continue;
+    Include include{.line = number, .written = match[2].str(), .project_path = {}};
+    // Beside the file first, as the preprocessor does, then the include folders of the targets.
+    for (const std::string& folder : {folder_of(path), std::string("src"), std::string("include"),
+                                      std::string("tests"), std::string()}) {
+      const std::string candidate =
+          normalised(folder.empty() ? include.written : folder + '/' + include.written);
+      if (!candidate.empty() && tree.has(candidate)) {
+        include.project_path = candidate;
+        break;
+      }
+    }
+    includes.push_back(include);
+  }
+  return includes;
+}
+
+}  // namespace splitwave::tidy
