@@ -1,0 +1,68 @@
+// From an item's number to the item, and a row's effective lengths. Owns the device side of the work
+// decomposition; shared by every family. The cut of a row depends on its own lengths and chunk_rows
+// alone; which CTA gets which piece never changes a bit.
+#pragma once
+
+#include "kernels/cuda/common/params.h"
+
+namespace splitwave::cuda {
+
+__device__ __forceinline__ bool is_valid_slot(const CacheParams& cache, std::int32_t slot) {
+  return slot >= 0 && slot < cache.slots_end;
+}
+
+// The row's last valid entry + 1, found from the end, 128 entries a step. All 32 lanes call it.
+__device__ __forceinline__ int last_valid_entry(const CacheParams& cache,
+                                                const std::int32_t* slots, int width, int lane) {
+  for (int end = width; end > 0; end -= 128) {
+    int found = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = end - 128 + 32 * i + lane;
+      if (at >= 0 && is_valid_slot(cache, __ldg(slots + at))) found = at + 1;
+    }
+    found = __reduce_max_sync(0xFFFFFFFFU, found);
+    if (found > 0) return found;
+  }
+  return 0;
+}
+
+// The effective length of one list of a row; all 32 lanes get it.
+__device__ __forceinline__ int row_length(const DecodeParams& p, int which, int row, int lane) {
+  const ListParams& list = p.list[which];
+  if (list.width == 0) return 0;
+  if (list.lengths != nullptr) return min(max(__ldg(list.lengths + row), 0), list.width);
+  return last_valid_entry(p.cache[which], list.slots + row * list.row_stride, list.width, lane);
+}
+
+// Fills the lengths of an item that does not carry them.
+__device__ __forceinline__ void fill_lengths(const DecodeParams& p, Item& item, int lane) {
+  item.length_main = row_length(p, 0, item.row, lane);
+  item.length_total = item.length_main + row_length(p, 1, item.row, lane);
+}
+
+// The item with that number, row -1 past the end. Called by a whole warp.
+__device__ __forceinline__ Item item_at(const DecodeParams& p, int index, int lane) {
+  Item item;
+  const ItemMap& map = p.map;
+  if (map.kind == ItemMapKind::list) {
+    if (index >= *map.list_count) return item;
+    return map.list[index];
+  }
+  if (index >= map.items) return item;
+  // Pieces of equal number are together, prefixes first: the longest items start first.
+  const int piece = index / map.pairs;
+  const int pair = index - piece * map.pairs;
+  item.row = pair / p.head_blocks;
+  item.head_block = pair - item.row * p.head_blocks;
+  item.chunk_begin = piece * map.piece_chunks;
+  item.chunk_end = min(item.chunk_begin + map.piece_chunks, map.chunks);
+  if (map.pieces > 1) {
+    const int first_stored = piece == 0 ? 0 : 1 + item.chunk_begin - map.piece_chunks;
+    item.slot = pair * map.stored + first_stored;
+  }
+  fill_lengths(p, item, lane);
+  return item;
+}
+
+}  // namespace splitwave::cuda
