@@ -47,6 +47,7 @@ if(SPLITWAVE_CUDA AND NOT SPLITWAVE_SANITIZE)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # one runtime a process, the one that the tools link
     find_package(CUDAToolkit REQUIRED)
     set(SPLITWAVE_HAVE_CUDA ON)
   endif()

@@ -41,6 +41,14 @@ __device__ __forceinline__ void fill_lengths(const DecodeParams& p, Item& item, 
   item.length_total = item.length_main + row_length(p, 1, item.row, lane);
 }
 
+// The CTA's item of a round: there and back over the CTAs, so that with items in falling order nobody
+// gets the longest of every round.
+__device__ __forceinline__ int item_index(int round) {
+  const int ctas = static_cast<int>(gridDim.x);
+  const int cta = static_cast<int>(blockIdx.x);
+  return (round & 1) != 0 ? (round + 1) * ctas - 1 - cta : round * ctas + cta;
+}
+
 // The item with that number, row -1 past the end. Called by a whole warp.
 __device__ __forceinline__ Item item_at(const DecodeParams& p, int index, int lane) {
   Item item;
@@ -52,7 +60,7 @@ __device__ __forceinline__ Item item_at(const DecodeParams& p, int index, int la
   if (index >= map.items) return item;
   // Pieces of equal number are together, prefixes first: the longest items start first.
   const int piece = index / map.pairs;
-  const int pair = index - piece * map.pairs;
+  const int pair = index - piece * map.pairs;  // heads of a row are neighbours: they share its rows in L2
   item.row = pair / p.head_blocks;
   item.head_block = pair - item.row * p.head_blocks;
   item.chunk_begin = piece * map.piece_chunks;

@@ -34,17 +34,14 @@ struct Producer {
       if (warp == 0) publish(round);
       const ItemView<V> item = take_item<V>(smem, items);
       if (item.row() < 0) return;
-      const int begin = item.chunk_begin() * p.chunk_rows;
-      const int end = min(item.length_total(), item.chunk_end() * p.chunk_rows);
-      gather(lists_of(p, item.row(), item.length_main()), begin, end);
+      gather_item(item);
       release_item<V>(smem, items, lane);
     }
   }
 
   __device__ void publish(int round) {
     Turn turn{static_cast<std::uint32_t>(round)};
-    const Item item =
-        item_at(p, static_cast<int>(blockIdx.x + round * gridDim.x), lane);
+    const Item item = item_at(p, item_index(round), lane);
     ptx::barrier_wait(smem.info_empty(turn.buffer()), turn.empty_parity());
     if (lane == 0) {
       const std::uint32_t at = smem.base + V::shape.smem.info + 32 * turn.buffer();
@@ -53,6 +50,15 @@ struct Producer {
       ptx::barrier_arrive(smem.info_full(turn.buffer()));
     }
     __syncwarp();
+  }
+
+  __device__ void gather_item(const ItemView<V>& item) {
+    const RowLists lists = lists_of(p, item.row(), item.length_main());
+    const int begin = item.chunk_begin() * p.chunk_rows;
+    const int end = min(item.length_total(), item.chunk_end() * p.chunk_rows);
+    // A stage holds rows of one chunk. Chunks of whole stages follow each other without a seam.
+    const int step = p.chunk_rows % k.stage_rows == 0 ? end - begin : p.chunk_rows;
+    for (int at = begin; at < end; at += step) gather(lists, at, min(end, at + step));
   }
 
   // This lane's position in the list for the batch of stages that starts at `base`.
