@@ -29,6 +29,8 @@ int main(int argc, char** argv) {
   add_doctor(root, context);
   add_graph(root, context);
   add_model(root, context);
+  add_occupancy(root, context);
+  add_plan(root, context);
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help

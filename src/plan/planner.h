@@ -17,9 +17,9 @@ namespace splitwave {
 // KV rows between a row's prefetch and its use on the CPU, when no override says otherwise.
 inline constexpr int k_cpu_prefetch_rows_default = 16;
 
-// Predicted times closer than this are a tie: the model's own error is larger
-// (tests/plan/cost_test).
-inline constexpr double k_model_tie = 0.01;
+// Predicted times closer than this are a tie: the model's own error is larger (4.7 % rms,
+// tests/plan/cost_test.cpp), and the source calls points comparable that it puts 1.2 % apart.
+inline constexpr double k_model_tie = 0.02;
 
 // What measurement has added to the model.
 struct PlannerData {

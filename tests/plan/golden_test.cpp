@@ -11,13 +11,11 @@
 #include "plan/occupancy.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
+#include "plan/ranking.h"
 #include "plan/source_kernel.h"
 
 namespace splitwave {
 namespace {
-
-// What the source reports as comparable: its own 2 % at 80 requests.
-constexpr double k_source_tie = 0.02;
 
 nlohmann::json golden() {
   std::ifstream file(std::string(SPLITWAVE_SOURCE_DIR) + "/tests/data/occupancy-golden.json");
@@ -52,14 +50,17 @@ TEST(Golden, PlanReproducesSplitsCtasWavesAndUtilisationOfEveryPoint) {
 }
 
 TEST(Golden, Ranks512Above768At64ATieAt80And768Above512At96) {
-  const auto ratio = [](int batch) {
-    return source_plan(batch, 512).predicted_us / source_plan(batch, 768).predicted_us;
+  const auto ranked = [](int batch) {
+    return rank_targets(batch, {{512, source_plan(batch, 512).predicted_us},
+                                {768, source_plan(batch, 768).predicted_us}});
   };
-  EXPECT_LT(ratio(64), 1 - k_source_tie);
+  EXPECT_EQ(ranked(64).order.front().target_ctas, 512);
+  EXPECT_FALSE(ranked(64).is_tie) << ranked(64).text;
   EXPECT_GT(source_plan(64, 512).utilization, source_plan(64, 768).utilization);
-  EXPECT_NEAR(ratio(80), 1.0, k_source_tie);
+  EXPECT_TRUE(ranked(80).is_tie) << ranked(80).text;
   EXPECT_DOUBLE_EQ(source_plan(80, 512).utilization, source_plan(80, 768).utilization);
-  EXPECT_GT(ratio(96), 1 + k_source_tie);
+  EXPECT_EQ(ranked(96).order.front().target_ctas, 768);
+  EXPECT_FALSE(ranked(96).is_tie) << ranked(96).text;
   EXPECT_LT(source_plan(96, 512).utilization, source_plan(96, 768).utilization);
 }
 
