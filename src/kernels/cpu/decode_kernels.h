@@ -83,6 +83,9 @@ struct DecodeKernels {
   // into := merge(into, from), the contract's one merge function; both non-empty.
   void (*merge)(int heads, int heads_padded, const Partial& into, const Partial& from) = nullptr;
   void (*finish)(const FinishTask& task) = nullptr;
+  // The ISA's peak: independent multiply-adds on registers, nothing else. Returns how many floating
+  // point operations were done; the caller times it.
+  double (*multiply_add_loop)(std::int64_t iterations) = nullptr;
 };
 
 // Tables compiled into this build that the processor can run, fastest first; never empty.

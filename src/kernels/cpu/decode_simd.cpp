@@ -25,6 +25,28 @@ void AttendTile(const TileTask& task) {
   Values(task);
 }
 
+// As many chains as the products' accumulators: enough to hide the latency of two units.
+double MultiplyAddLoop(std::int64_t iterations) {
+  const DF d;
+  VF sum[k_accumulators_max];
+#pragma GCC unroll 24
+  for (int n = 0; n < k_accumulators_max; ++n) sum[n] = hn::Set(d, 0.5F + 0.01F * n);
+  const VF factor = hn::Set(d, 0.999F);
+  const VF addend = hn::Set(d, 0.001F);
+  for (std::int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 24
+    for (int n = 0; n < k_accumulators_max; ++n) sum[n] = hn::MulAdd(sum[n], factor, addend);
+  }
+  VF total = hn::Zero(d);
+#pragma GCC unroll 24
+  for (int n = 0; n < k_accumulators_max; ++n) total = hn::Add(total, sum[n]);
+  // The loop must not be optimised away: its result decides something that cannot happen.
+  HWY_ALIGN float lanes[k_lanes];
+  hn::Store(total, d, lanes);
+  const double flops = 2.0 * k_lanes * k_accumulators_max * static_cast<double>(iterations);
+  return lanes[0] < 0.0F ? 0.0 : flops;
+}
+
 constexpr const char* IsaName() {
   return HWY_TARGET == HWY_AVX3   ? "avx512"
          : HWY_TARGET == HWY_AVX2 ? "avx2"
@@ -46,6 +68,7 @@ const DecodeKernels k_kernels = {
     .attend_tile = AttendTile,
     .merge = Merge,
     .finish = Finish,
+    .multiply_add_loop = MultiplyAddLoop,
 };
 
 }  // namespace splitwave::cpu::HWY_NAMESPACE
