@@ -83,6 +83,7 @@ struct IndexerSpec {
   int rows_max = 256;               // query rows of one call
   std::int64_t length_max = 32768;  // keys of one row, 1..2^20
   int k_max = 512;                  // selected keys of one row, 1..4096
+  bool owns_logits = true;          // select() may be called without a logits pointer
 };
 
 // logits[r, j] = s(j) * sum over heads h of weights[r, h] * max(0, q[r, h] . key[j]), j <

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "formats/ops_math.h"
+
 namespace splitwave {
 
 bool row_is_live(const RopeTable& table, const std::int32_t* positions, int row) {
@@ -80,7 +82,7 @@ void reference_prepare_indexer_queries(const IndexerQueryCall& call) {
       if (call.format == IndexerFormat::fp8) {
         float scale = 0;
         std::memcpy(&scale, scales.data(), sizeof scale);
-        weight = weight * scale;
+        weight = one_nan(weight * scale);
       } else if (call.format == IndexerFormat::fp4) {
         std::copy(scales.begin(), scales.end(), call.q_scales_out + item * k_indexer_fp4_scales);
       }

@@ -80,6 +80,8 @@ SPLITWAVE_HOST_DEVICE std::uint32_t op_bf16(float a) {
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return 0x7FC0U;
   return (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
 }
+// x, and the quiet NaN 0x7FC00000 for every NaN.
+SPLITWAVE_HOST_DEVICE float one_nan(float x) { return x == x ? x : float_of(0x7FC00000U); }
 // The larger of two; a NaN on either side loses (it comes back through exp_nonpositive).
 SPLITWAVE_HOST_DEVICE float op_max(float a, float b) {
 #if defined(__CUDA_ARCH__)

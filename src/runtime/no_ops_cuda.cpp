@@ -1,6 +1,7 @@
 // What a build without CUDA says when its operators are asked for. Compiled instead of
 // ops_cuda.cpp.
 #include "runtime/ops_backend.h"
+#include "runtime/ops_cases.h"
 
 namespace splitwave {
 namespace {
@@ -24,5 +25,7 @@ Expected<std::unique_ptr<CompressorBackend>> make_cuda_compressor(const Compress
                                                                   int /*device*/) {
   return no_cuda();
 }
+
+Expected<std::unique_ptr<OpsMemory>> make_device_memory(int /*device*/) { return no_cuda(); }
 
 }  // namespace splitwave

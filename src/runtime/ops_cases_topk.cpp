@@ -43,6 +43,7 @@ OpsOutcome run_top_k(const OpsTarget& target, const std::string& pattern, int k,
   spec.length_max = std::max<std::int64_t>(1, width);
   spec.rows_max = static_cast<int>(lengths.size());
   spec.k_max = k;
+  spec.owns_logits = false;
   const std::int64_t stride = spec.length_max + 3;  // rows of every alignment
   OpsArena arena(lengths.size() * (stride * 4 + k * 4 + 4096) + (1 << 16));
   TopKCall call;

@@ -132,6 +132,10 @@ Status check_top_k_call(const IndexerSpec& spec, const TopKCall& call) {
 
 Status check_select_call(const IndexerSpec& spec, const SelectCall& call) {
   if (call.logits.rows == 0) return {};
+  if (call.logits.logits == nullptr && !spec.owns_logits) {
+    return bad_input(
+        "logits.logits = null: a pointer is required, or IndexerSpec::owns_logits at creation");
+  }
   const Status inputs = call.logits.logits == nullptr ? check_logits_inputs(spec, call.logits)
                                                       : check_logits_call(spec, call.logits);
   if (!inputs) return inputs;

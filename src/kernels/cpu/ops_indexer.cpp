@@ -44,7 +44,7 @@ struct IndexerEngine::Impl {
     first_item.resize(rows + 1);
     scratch.resize(pool.threads());
     candidates.resize(static_cast<std::size_t>(pool.threads()) * spec.length_max);
-    logits.resize(rows * spec.length_max);
+    if (spec.owns_logits) logits.resize(rows * spec.length_max);
     indices.resize(rows * spec.k_max);
   }
 

@@ -189,12 +189,13 @@ void prepare_indexer_queries(const OpsKernels& kernels, WorkerPool& pool,
       std::array<std::uint8_t, 4> scales{};
       store_indexer_row(kernels, call.format, ScaleRounding::power_of_two, dims.data(),
                         call.q_out + item * value_bytes, scales.data());
-      float scale = 1.0F;
+      float scale = 1.0F;  // x * 1 keeps every bit, a NaN's apart: the other formats copy
       if (call.format == IndexerFormat::fp8) std::memcpy(&scale, scales.data(), sizeof scale);
       if (call.format == IndexerFormat::fp4) {
         std::copy(scales.begin(), scales.end(), call.q_scales_out + item * k_indexer_fp4_scales);
       }
-      call.weights_out[item] = call.weights[item] * scale;
+      const float weight = call.weights[item];
+      call.weights_out[item] = call.format == IndexerFormat::fp8 ? one_nan(weight * scale) : weight;
     }
   });
 }

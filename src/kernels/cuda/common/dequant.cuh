@@ -7,6 +7,15 @@
 
 namespace splitwave::cuda {
 
+// prmt with all four bits of each selector nibble: 8 + i replicates byte i's sign. __byte_perm clears
+// the top bits, which would lose every sign.
+__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
+                                                       std::uint32_t selector) {
+  std::uint32_t out;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(selector));
+  return out;
+}
+
 // Four e4m3 codes to two f16 pairs, the codes' own order. Exact: value = code * k_code_f16_scale.
 //   sm_89 and up: one cvt a pair; a NaN code gives NaN.
 //   before: integer. The byte's 7 magnitude bits land on f16's exponent and mantissa with the bias
@@ -29,8 +38,8 @@ __device__ __forceinline__ uint2 e4m3x4_to_f16(std::uint32_t codes) {
       : "r"(codes));
 #else
   // prmt selector nibble 8 + i replicates byte i's sign: halves are [sign x 8 | byte].
-  out.x = (__byte_perm(codes, 0, 0x9180) << 7) & 0xBF80BF80U;
-  out.y = (__byte_perm(codes, 0, 0xB3A2) << 7) & 0xBF80BF80U;
+  out.x = (permute_bytes(codes, 0, 0x9180) << 7) & 0xBF80BF80U;
+  out.y = (permute_bytes(codes, 0, 0xB3A2) << 7) & 0xBF80BF80U;
 #endif
   return out;
 }
@@ -47,7 +56,7 @@ template <int Byte>
 __device__ __forceinline__ std::uint32_t e4m3_pair_to_bf16(std::uint32_t a, std::uint32_t b) {
   constexpr std::uint32_t selector =
       Byte | ((8 + Byte) << 4) | ((4 + Byte) << 8) | ((12 + Byte) << 12);
-  return (__byte_perm(a, b, selector) << 4) & 0x87F087F0U;
+  return (permute_bytes(a, b, selector) << 4) & 0x87F087F0U;
 }
 
 // Product of bf16 pairs, exact when one factor is a power of two and the result is normal. fma with
