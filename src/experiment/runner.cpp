@@ -33,9 +33,16 @@ std::string utc_now(double plus_s = 0) {
 std::string fingerprint_json() {
   JsonWriter json;
   measure::write_json(json, measure::collect_fingerprint());
-  std::string text = json.str();
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
+  // On one line: white space outside of texts goes.
+  std::string line;
+  bool is_inside = false;
+  char last = 0;
+  for (const char c : json.str()) {
+    if (c == '"' && last != '\\') is_inside = !is_inside;
+    last = last == '\\' ? 0 : c;
+    if (is_inside || (c != ' ' && c != '\n')) line += c;
+  }
+  return line;
 }
 
 double load_average() {
