@@ -4,7 +4,7 @@
 namespace splitwave::experiment {
 
 std::string manifest_template() {
-  return R"toml(# The plan of one experiment. Commit it before the run: `ab run` looks it up in HEAD's tree.
+  return R"toml(# The plan of one experiment. Commit it before the run: `ab run` looks it up.
 # Fields: docs/experiments.md. Everything in quotes below is to be replaced.
 version = 1
 question = "Does a head block of 32 raise decode throughput at C1..C96?"
