@@ -11,8 +11,6 @@
 #include "base/text_table.h"
 #include "command.h"
 #include "device_argument.h"
-#include "kernels/cuda/registry.h"
-#include "plan/eligible.h"
 #include "plan/planner.h"
 #include "plan/ranking.h"
 #include "plan/source_kernel.h"
@@ -95,21 +93,16 @@ Status check_lists(const Flags& flags) {
   return {};
 }
 
-std::vector<VariantTraits> runnable_cpu_variants() {
-  std::vector<VariantTraits> runnable;
-  for (const VariantListing& listing : list_variants()) {
-    if (listing.traits.backend == "cpu" && listing.runnable) runnable.push_back(listing.traits);
-  }
-  return runnable;
-}
-
-// The registry's variants for the device (whether or not this build compiled them); the source's
-// kernel where the free rule is replayed or where the registry has nothing for a GPU.
+// The registry's variants for the device; the source's kernel where the free rule is replayed or
+// where the registry has nothing for a GPU.
 Status choose_kernels(const Flags& flags, const PlanOverrides& overrides, Setup& setup) {
   const bool is_gpu = setup.device.arch != 0;
-  std::vector<VariantTraits> registry = is_gpu ? cuda::all_variants() : runnable_cpu_variants();
-  std::erase_if(registry,
-                [&](const VariantTraits& t) { return is_gpu && !runs_on(t, setup.device.arch); });
+  std::vector<VariantTraits> registry;
+  for (const VariantListing& listing : list_variants()) {
+    const bool is_here = is_gpu ? listing.traits.backend == "cuda"
+                                : listing.traits.backend == "cpu" && listing.runnable;
+    if (is_here) registry.push_back(listing.traits);
+  }
   const bool replays_rule = overrides.target_ctas && !overrides.variant;
   const bool use_source = flags.kernels == "source" ||
                           (flags.kernels == "auto" && is_gpu && (replays_rule || registry.empty()));
@@ -124,10 +117,10 @@ Status choose_kernels(const Flags& flags, const PlanOverrides& overrides, Setup&
   }
   if (registry.empty()) {
     return bad_input("kernels=registry: this build has no variant for " + setup.device.name +
-                     "; what works: --kernels source");
+                     "; what works: --kernels source, or a build with CUDA");
   }
   setup.candidates = std::move(registry);
-  setup.kernels = "the registry's variants";
+  setup.kernels = "this build's registry";
   return {};
 }
 

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   CLI::App root{"splitwave: sparse MLA decode, tuned by gated experiments"};
   root.require_subcommand(1);
   CommandContext context;
+  add_ab(root, context);
   add_bench(root, context);
   add_doctor(root, context);
   add_graph(root, context);

@@ -78,7 +78,7 @@ struct Plan {
   int prefetch = 0;
   int chunks = 0;         // chunks of a full-width row
   int splits = 0;         // = chunks in exact mode; the free rule's count in free mode
-  std::int64_t ctas = 0;  // batch * head_blocks * splits; fewer where a CTA folds several chunks
+  std::int64_t ctas = 0;  // batch * head_blocks * splits
   int ctas_per_sm = 0;
   int waves = 0;           // ceil(ctas / (SMs * ctas_per_sm))
   double utilization = 0;  // ctas / (waves * SMs * ctas_per_sm)

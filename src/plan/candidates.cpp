@@ -6,7 +6,6 @@
 
 #include "plan/chunks.h"
 #include "plan/eligible.h"
-#include "plan/pieces.h"
 #include "plan/waves.h"
 
 namespace splitwave {
@@ -36,19 +35,6 @@ Cut even_cut(std::int64_t width, std::int64_t splits) {
 // A chunk shorter than one softmax tile would pay for a whole one.
 std::int64_t splits_max(std::int64_t width, int tile_rows) {
   return std::max<std::int64_t>(1, (width + tile_rows - 1) / tile_rows);
-}
-
-// What the CUDA backend does with a row of several chunks: by the same function. Free mode is the
-// source's rule, every split its own CTA; a cluster and the CPU's workers take one chunk each.
-int piece_chunks_of(const PlanRequest& request, const PlanCandidate& candidate) {
-  const VariantTraits& variant = *candidate.variant;
-  if (request.mode == SplitMode::free || variant.has_cluster || request.device->arch == 0) return 1;
-  constexpr std::int64_t k_partial_bytes = (k_value_dims + 2) * 4;  // O and two scalars, fp32
-  const std::int64_t pairs = std::max(1, request.rows) * request.head_blocks(variant);
-  const std::int64_t slots = std::int64_t{request.device->sm_count} * candidate.ctas_per_sm;
-  return choose_pieces(pairs, candidate.cut.splits, candidate.cut.chunk_rows, slots,
-                       variant.block_heads * k_partial_bytes)
-      .piece_chunks;
 }
 
 }  // namespace
@@ -119,8 +105,7 @@ std::vector<Cut> cuts_for(const PlanRequest& request, const VariantTraits& varia
 
 PlanCandidate make_plan_candidate(const PlanRequest& request, const VariantTraits& variant,
                                   const Cut& cut, const CostConstants& constants) {
-  PlanCandidate candidate{&variant, residency_on(*request.device, variant), cut, 1, {}};
-  candidate.piece_chunks = piece_chunks_of(request, candidate);
+  PlanCandidate candidate{&variant, residency_on(*request.device, variant), cut, {}};
   LaunchShape shape;
   shape.format = request.spec->format;
   shape.rows = request.rows;
@@ -128,7 +113,6 @@ PlanCandidate make_plan_candidate(const PlanRequest& request, const VariantTrait
   shape.width = request.width;
   shape.block_heads = variant.block_heads;
   shape.chunk_rows = cut.chunk_rows;
-  shape.piece_chunks = candidate.piece_chunks;
   shape.tile_rows = std::max(1, variant.tile_rows);
   shape.sm_count = request.device->sm_count;
   shape.ctas_per_sm = candidate.ctas_per_sm;

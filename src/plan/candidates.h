@@ -41,7 +41,6 @@ struct PlanCandidate {
   const VariantTraits* variant = nullptr;
   int ctas_per_sm = 1;
   Cut cut;
-  int piece_chunks = 1;  // chunks that one CTA folds
   Cost cost;
 };
 

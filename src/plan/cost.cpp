@@ -28,23 +28,16 @@ double bytes_bound_ns(const LaunchShape& shape, const CostConstants& constants, 
   return std::max(gather_ns, cache_ns);
 }
 
-// KV rows that an item of whole chunks and `rest` entries more pays for.
-std::int64_t charged_rows(const LaunchShape& shape, const CostConstants& constants,
-                          std::int64_t whole_chunks, std::int64_t rest) {
-  const auto charged = [&](std::int64_t entries) {
-    if (!constants.charges_whole_tiles) return entries;
-    return divide_up(entries, shape.tile_rows) * shape.tile_rows;
-  };
-  return whole_chunks * charged(shape.chunk_rows) + charged(rest);
-}
-
 double item_us(const LaunchShape& shape, const CostConstants& constants, const Cost& cost,
-               std::int64_t rows_charged, double slowdown) {
+               std::int64_t entries, double slowdown) {
+  const std::int64_t charged = constants.charges_whole_tiles
+                                   ? divide_up(entries, shape.tile_rows) * shape.tile_rows
+                                   : entries;
   double fixed_us = constants.item_us + constants.item_head_us * shape.block_heads;
   if (shape.merges_in_cluster && cost.chunks > 1) {
     fixed_us += constants.cluster_us + constants.cluster_head_us * shape.block_heads;
   }
-  return fixed_us * slowdown + static_cast<double>(rows_charged) * cost.row_ns / 1000.0;
+  return fixed_us * slowdown + static_cast<double>(charged) * cost.row_ns / 1000.0;
 }
 
 double combine_us(const LaunchShape& shape, const CostConstants& constants,
@@ -71,15 +64,14 @@ std::string_view name_of(RowBound bound) {
 
 Cost launch_cost(const LaunchShape& shape, const CostConstants& constants) {
   SPLITWAVE_CHECK(shape.block_heads >= 1 && shape.chunk_rows >= 1 && shape.tile_rows >= 1 &&
-                      shape.sm_count >= 1 && shape.ctas_per_sm >= 1 && shape.piece_chunks >= 1,
+                      shape.sm_count >= 1 && shape.ctas_per_sm >= 1,
                   "a launch shape below one");
   Cost cost;
   if (shape.rows <= 0) return cost;
   const std::int64_t head_blocks = divide_up(shape.heads, shape.block_heads);
   cost.chunks = divide_up(shape.width, shape.chunk_rows);
   const std::int64_t row_items = std::int64_t{shape.rows} * head_blocks;
-  const std::int64_t pieces = std::max<std::int64_t>(1, divide_up(cost.chunks, shape.piece_chunks));
-  cost.items = row_items * pieces;
+  cost.items = row_items * std::max<std::int64_t>(1, cost.chunks);
   const std::int64_t slots = std::int64_t{shape.sm_count} * shape.ctas_per_sm;
 
   // CTAs are spread over the SMs first: an SM is shared only once all have one.
@@ -93,23 +85,17 @@ Cost launch_cost(const LaunchShape& shape, const CostConstants& constants) {
   cost.row_ns = std::max(compute_ns, memory_ns);
   if (compute_ns >= memory_ns) cost.bound = RowBound::compute;
 
-  // The last piece: its whole chunks, and the entries of the row's last chunk.
-  const std::int64_t last_whole =
-      std::max<std::int64_t>(0, cost.chunks - (pieces - 1) * shape.piece_chunks - 1);
-  const std::int64_t last_entries =
-      shape.width - std::max<std::int64_t>(0, cost.chunks - 1) * shape.chunk_rows;
-  const std::int64_t full_rows = charged_rows(shape, constants, shape.piece_chunks, 0);
-  const std::int64_t last_rows = charged_rows(shape, constants, last_whole, last_entries);
-  cost.full_item_us = item_us(shape, constants, cost, full_rows, slowdown);
-  cost.last_item_us = item_us(shape, constants, cost, last_rows, slowdown);
+  const std::int64_t full_chunks = std::max<std::int64_t>(1, cost.chunks) - 1;
+  const std::int64_t last_entries = shape.width - full_chunks * shape.chunk_rows;
+  cost.full_item_us = item_us(shape, constants, cost, shape.chunk_rows, slowdown);
+  cost.last_item_us = item_us(shape, constants, cost, last_entries, slowdown);
   const std::array<ItemGroup, 2> items = {
-      {{row_items * (pieces - 1), cost.full_item_us}, {row_items, cost.last_item_us}}};
+      {{row_items * full_chunks, cost.full_item_us}, {row_items, cost.last_item_us}}};
   cost.items_us = list_makespan_us(items, slots);
   cost.launch_us = constants.launch_us;
-  if (pieces > 1 && !shape.merges_in_cluster) {
-    // The first piece is folded to one partial; every later chunk is stored.
-    const std::int64_t stored = 1 + cost.chunks - shape.piece_chunks;
-    cost.partial_bytes = std::int64_t{shape.rows} * shape.heads * stored * k_partial_bytes_per_head;
+  if (cost.chunks > 1 && !shape.merges_in_cluster) {
+    cost.partial_bytes =
+        std::int64_t{shape.rows} * shape.heads * cost.chunks * k_partial_bytes_per_head;
     cost.combine_us = combine_us(shape, constants, cost.partial_bytes);
   }
   cost.total_us = cost.launch_us + cost.items_us + cost.combine_us;

@@ -19,7 +19,6 @@ struct LaunchShape {
   std::int64_t width = 0;  // KV entries of a row, main + extra
   int block_heads = 1;
   std::int64_t chunk_rows = 1;
-  int piece_chunks = 1;  // chunks that one item folds (plan/pieces.h)
   int tile_rows = 1;
   int sm_count = 1;
   int ctas_per_sm = 1;

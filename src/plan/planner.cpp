@@ -77,9 +77,6 @@ std::string describe_choice(const PlanRequest& request, const PlanCandidate& cho
                      us(cost.total_us) + " = launch " + us(cost.launch_us) + " + items " +
                      us(cost.items_us);
   if (cost.combine_us > 0) text += " + combine " + us(cost.combine_us);
-  if (chosen.piece_chunks > 1) {
-    text += "; one CTA folds up to " + count(chosen.piece_chunks, "chunk");
-  }
   return text + "; a KV row is bound by " + std::string(name_of(cost.bound));
 }
 
@@ -203,7 +200,7 @@ Plan make_plan(const PlanRequest& request, const PlanCandidate& chosen) {
   plan.prefetch = is_cpu ? request.overrides->prefetch.value_or(k_cpu_prefetch_rows_default) : 0;
   plan.chunks = chosen.cut.chunks;
   plan.splits = chosen.cut.splits;
-  plan.ctas = chosen.cost.items;
+  plan.ctas = std::int64_t{request.rows} * plan.head_blocks * plan.splits;
   plan.ctas_per_sm = chosen.ctas_per_sm;
   const Waves waves =
       waves_of(plan.ctas, std::int64_t{request.device->sm_count} * plan.ctas_per_sm);

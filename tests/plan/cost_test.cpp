@@ -180,22 +180,6 @@ TEST(Cost, ASecondCtaOnAnSmSlowsBothOnlyWhenItIsThere) {
   EXPECT_NEAR(launch_cost(shape, constants).items_us, alone * 1.8, 1e-9);
 }
 
-TEST(Cost, APieceFoldsItsChunksAndStoresNone) {
-  LaunchShape shape = plain_shape();
-  shape.piece_chunks = 2;  // 256 + 256 | 128
-  const Cost cost = launch_cost(shape, plain_constants());
-  EXPECT_EQ(cost.chunks, 3);
-  EXPECT_EQ(cost.items, 4 * 2 * 2);
-  EXPECT_DOUBLE_EQ(cost.full_item_us, 2.8 + 512 * 18 / 1000.0);
-  EXPECT_DOUBLE_EQ(cost.last_item_us, 2.8 + 128 * 18 / 1000.0);
-  EXPECT_EQ(cost.partial_bytes, 4 * 16 * 2 * 514 * 4 * 2) << "the folded first piece and one chunk";
-  shape.piece_chunks = 3;
-  const Cost whole = launch_cost(shape, plain_constants());
-  EXPECT_EQ(whole.items, 8);
-  EXPECT_EQ(whole.combine_us, 0);
-  EXPECT_DOUBLE_EQ(whole.last_item_us, 2.8 + 640 * 18 / 1000.0);
-}
-
 TEST(Cost, AnEmptyLaunchCostsNothingAndAnEmptyListOnlyItsItems) {
   LaunchShape shape = plain_shape();
   shape.rows = 0;

@@ -11,7 +11,6 @@
 #include "plan/chunks.h"
 #include "plan/cost.h"
 #include "plan/eligible.h"
-#include "plan/pieces.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
 #include "plan/waves.h"
@@ -53,7 +52,7 @@ std::vector<VariantTraits> registry_of(KvFormat format, const char* isa) {
 }
 
 double cost_us(const ProblemSpec& spec, const DeviceSpec& device, const VariantTraits& variant,
-               int rows, std::int64_t chunk_rows, bool folds_pieces) {
+               int rows, std::int64_t chunk_rows) {
   LaunchShape shape;
   shape.format = spec.format;
   shape.rows = rows;
@@ -65,15 +64,6 @@ double cost_us(const ProblemSpec& spec, const DeviceSpec& device, const VariantT
   shape.sm_count = device.sm_count;
   shape.ctas_per_sm = residency_on(device, variant);
   shape.l2_bytes = device.l2_bytes;
-  if (folds_pieces) {
-    const std::int64_t pairs =
-        rows * ((spec.heads + variant.block_heads - 1) / variant.block_heads);
-    const auto chunks = static_cast<int>(chunk_count(shape.width, static_cast<int>(chunk_rows)));
-    shape.piece_chunks = choose_pieces(pairs, chunks, static_cast<int>(chunk_rows),
-                                       std::int64_t{shape.sm_count} * shape.ctas_per_sm,
-                                       variant.block_heads * std::int64_t{k_value_dims + 2} * 4)
-                             .piece_chunks;
-  }
   return launch_cost(shape, modelled_constants(device, variant)).total_us;
 }
 
@@ -84,7 +74,7 @@ double exhaustive_us(const ProblemSpec& spec, const DeviceSpec& device,
   const int width = spec.main_width + spec.extra_width;
   for (const VariantTraits& variant : registry) {
     for (int chunk_rows = variant.tile_rows; chunk_rows <= width; chunk_rows += 16) {
-      best = std::min(best, cost_us(spec, device, variant, rows, chunk_rows, false));
+      best = std::min(best, cost_us(spec, device, variant, rows, chunk_rows));
     }
   }
   return best;
@@ -106,7 +96,7 @@ TEST(Regret, ExactModeChoosesTheBestHeadBlockAtEveryBatch) {
       for (int rows = 1; rows <= 128; ++rows) {
         double best = 1e300;
         for (const VariantTraits& variant : registry) {
-          best = std::min(best, cost_us(spec, device, variant, rows, chunk_rows, true));
+          best = std::min(best, cost_us(spec, device, variant, rows, chunk_rows));
         }
         const double chosen = choose_plan(spec, device, registry, rows, {}).value().predicted_us;
         ASSERT_LE(chosen, best * (1 + k_model_tie) * (1 + 1e-12))
@@ -152,7 +142,7 @@ TEST(Regret, AChoiceByUtilisationAloneLosesBetweenThePowersOfTwo) {
     double fullest = -1;
     for (const VariantTraits& variant : registry) {
       const std::int64_t items = std::int64_t{rows} * (spec.heads / variant.block_heads);
-      const double cost = cost_us(spec, h200, variant, rows, 640, true);
+      const double cost = cost_us(spec, h200, variant, rows, 640);
       const double utilization = waves_of(items, h200.sm_count).utilization;
       best = std::min(best, cost);
       if (utilization >= fullest) {  // a tie goes to the larger head block
