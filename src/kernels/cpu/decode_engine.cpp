@@ -20,6 +20,8 @@ namespace {
 constexpr double k_log2_e = 1.44269504088896340736;
 constexpr std::int64_t k_alignment_bytes = 64;
 
+constexpr int even(int n) { return n + n % 2; }
+
 int padded_heads(int heads) { return (heads + k_head_pad - 1) / k_head_pad * k_head_pad; }
 
 // Floats of one partial, rounded so that each part starts on a cache line.
@@ -44,6 +46,7 @@ struct WorkerSpace {
   float* alpha = nullptr;
   float* partial = nullptr;
   std::uint8_t* raw = nullptr;
+  float* panel = nullptr;
   std::vector<RowRef> rows;
 };
 
@@ -127,14 +130,15 @@ DecodeEngine::Impl::Impl(const ProblemSpec& problem, const DecodeKernels& table,
                   "tile_rows_max = " + std::to_string(limits.tile_rows_max));
   const int dims = qk_dims(spec.format);
   const std::int64_t padded = padded_heads(limits.block_heads_max);
-  const std::int64_t tile_capacity = limits.tile_rows_max;
+  const std::int64_t tile_capacity = even(limits.tile_rows_max);
   const std::int64_t q_floats = padded * dims;
   const std::int64_t tile_floats = tile_capacity * dims;
   const std::int64_t score_floats = tile_capacity * padded;
   const std::int64_t one_partial = partial_floats(limits.block_heads_max);
   const std::int64_t raw_floats = tile_capacity * k_raw_row_bytes / std::int64_t{sizeof(float)};
-  const std::int64_t worker_floats =
-      q_floats + tile_floats + score_floats + padded + one_partial + raw_floats;
+  const std::int64_t panel_floats = tile_capacity * k_panel_dims;
+  const std::int64_t worker_floats = q_floats + tile_floats + score_floats + padded + one_partial +
+                                     raw_floats + panel_floats;
   // One partial a fold slot, one more a worker for the chunks after a unit's first.
   memory_floats = limits.threads * (worker_floats + one_partial) + one_partial;
   const std::size_t bytes = static_cast<std::size_t>(memory_floats) * sizeof(float);
@@ -155,6 +159,7 @@ DecodeEngine::Impl::Impl(const ProblemSpec& problem, const DecodeKernels& table,
     space.alpha = take(padded);
     space.partial = take(one_partial);
     space.raw = reinterpret_cast<std::uint8_t*>(take(raw_floats));
+    space.panel = take(panel_floats);
     space.rows.resize(static_cast<std::size_t>(limits.tile_rows_max + k_prefetch_rows_max));
   }
   for (FoldSlot& fold : folds) fold.partial = take(one_partial);
@@ -206,7 +211,7 @@ bool DecodeEngine::Impl::attend_chunk(const Launch& launch, const Unit& unit, st
   task.format = spec.format;
   task.heads = unit.heads;
   task.heads_padded = padded_heads(unit.heads);
-  task.tile_rows_capacity = launch.shape.tile_rows ;
+  task.tile_rows_capacity = even(launch.shape.tile_rows);
   task.rows = rows;
   task.prefetch = launch.shape.prefetch;
   task.scale_log2 = launch.scale_log2;
@@ -216,6 +221,7 @@ bool DecodeEngine::Impl::attend_chunk(const Launch& launch, const Unit& unit, st
   task.scores = space.scores;
   task.alpha = space.alpha;
   task.raw = space.raw;
+  task.panel = space.panel;
   task.partial = partial;
   int known = 0;
   while (true) {

@@ -47,7 +47,7 @@ struct TileTask {
   KvFormat format = KvFormat::v4;
   int heads = 0;         // heads of the block
   int heads_padded = 0;  // rounded up to k_head_pad
-  int tile_rows_capacity = 0;  // rows of a panel of the tile
+  int tile_rows_capacity = 0;  // rows of a panel of the tile, even
   const RowRef* rows = nullptr;  // row_count rows of this tile, then rows that come later
   int row_count = 0;             // >= 1
   int rows_known = 0;            // >= row_count: entries of rows that may be prefetched
@@ -58,6 +58,7 @@ struct TileTask {
   float* tile = nullptr;
   float* scores = nullptr;
   float* alpha = nullptr;  // scratch [heads_padded]
+  float* panel = nullptr;       // scratch [tile_rows_capacity][64], of tables with other operands
   std::uint8_t* raw = nullptr;  // scratch [tile_rows_capacity][k_raw_row_bytes]
   Partial partial;
 };
@@ -86,11 +87,18 @@ struct DecodeKernels {
   // The ISA's peak: independent multiply-adds on registers, nothing else. Returns how many floating
   // point operations were done; the caller times it.
   double (*multiply_add_loop)(std::int64_t iterations) = nullptr;
+
+  // Parts of attend_tile, for tables that differ in the products only.
+  void (*stage_rows)(const TileTask& task) = nullptr;
+  void (*dequantize_panel)(const TileTask& task, int panel, float* to) = nullptr;
+  void (*softmax_tile)(const TileTask& task) = nullptr;
+  // Prefetches the share-th of `shares` equal parts of the rows after the tile.
+  void (*prefetch_share)(const TileTask& task, int share, int shares) = nullptr;
 };
 
 // Tables compiled into this build that the processor can run, fastest first; never empty.
 struct KernelList {
-  static constexpr int k_max = 4;
+  static constexpr int k_max = 5;
   const DecodeKernels* tables[k_max] = {};
   int count = 0;
 };
@@ -103,7 +111,7 @@ struct KernelListing {
   bool is_runnable = false;
 };
 struct KernelListings {
-  static constexpr int k_max = 4;
+  static constexpr int k_max = 5;
   KernelListing items[k_max] = {};
   int count = 0;
 };

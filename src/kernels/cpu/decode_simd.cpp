@@ -9,6 +9,7 @@
 //
 #include <hwy/highway.h>
 
+#include "kernels/cpu/decode_avx512bf16.h"
 #include "kernels/cpu/decode_kernels.h"
 #include "kernels/cpu/dequantize_inl.h"
 #include "kernels/cpu/products_inl.h"
@@ -18,11 +19,19 @@ HWY_BEFORE_NAMESPACE();
 namespace splitwave::cpu::HWY_NAMESPACE {
 
 void AttendTile(const TileTask& task) {
-  if (task.is_first) PrefetchFirstRows(task);
   StageRows(task);
   Scores(task);
   SoftmaxTile(task);
   Values(task);
+}
+
+void StageTile(const TileTask& task) { StageRows(task); }
+void DequantizeTilePanel(const TileTask& task, int panel, float* to) {
+  DequantizePanel(task, panel, to);
+}
+void SoftmaxOfTile(const TileTask& task) { SoftmaxTile(task); }
+void PrefetchPart(const TileTask& task, int share, int shares) {
+  PrefetchShare(task, share, shares);
 }
 
 // As many chains as the products' accumulators: enough to hide the latency of two units.
@@ -69,6 +78,10 @@ const DecodeKernels k_kernels = {
     .merge = Merge,
     .finish = Finish,
     .multiply_add_loop = MultiplyAddLoop,
+    .stage_rows = StageTile,
+    .dequantize_panel = DequantizeTilePanel,
+    .softmax_tile = SoftmaxOfTile,
+    .prefetch_share = PrefetchPart,
 };
 
 }  // namespace splitwave::cpu::HWY_NAMESPACE
@@ -82,6 +95,15 @@ struct Compiled {
   std::int64_t target;
   const DecodeKernels* table;
 };
+
+// vdpbf16ps is no Highway target; its table builds on the AVX-512 one. Null where not compiled in.
+const DecodeKernels* bf16_table() {
+#if HWY_TARGETS & HWY_AVX3
+  return avx512bf16_kernels(N_AVX3::k_kernels);
+#else
+  return nullptr;
+#endif
+}
 
 // Fastest first. The static target is what the compiler's flags guarantee, so it always runs.
 constexpr Compiled k_compiled[] = {
@@ -105,6 +127,9 @@ const KernelListings& all_kernels() {
   static const KernelListings listings = [] {
     KernelListings made;
     const std::int64_t supported = hwy::SupportedTargets() | HWY_STATIC_TARGET;
+    if (const DecodeKernels* table = bf16_table()) {
+      made.items[made.count++] = {table->isa, table->arithmetic, has_avx512bf16()};
+    }
     for (const Compiled& c : k_compiled) {
       made.items[made.count++] = {c.table->isa, c.table->arithmetic, (supported & c.target) != 0};
     }
@@ -117,6 +142,9 @@ const KernelList& runnable_kernels() {
   static const KernelList list = [] {
     KernelList made;
     const std::int64_t supported = hwy::SupportedTargets() | HWY_STATIC_TARGET;
+    if (const DecodeKernels* table = bf16_table(); table != nullptr && has_avx512bf16()) {
+      made.tables[made.count++] = table;
+    }
     for (const Compiled& c : k_compiled) {
       if ((supported & c.target) != 0) made.tables[made.count++] = c.table;
     }

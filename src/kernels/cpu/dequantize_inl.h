@@ -186,9 +186,17 @@ HWY_INLINE void DequantizeV32(const std::uint8_t* codes, float scale, float* to)
   }
 }
 
+HWY_INLINE void PrefetchShare(const TileTask& task, int share, int shares) {
+  const int count = std::min(task.prefetch, task.rows_known - task.row_count);
+  for (int i = count * share / shares; i < count * (share + 1) / shares; ++i) {
+    PrefetchRow(task.format, task.rows[task.row_count + i]);
+  }
+}
+
 // The tile's rows, copied next to each other. The panels are decoded one after the other, and each
 // visits every row: from the pool that would be a TLB miss a visit, and codes would straddle lines.
 HWY_INLINE void StageRows(const TileTask& task) {
+  if (task.is_first) PrefetchFirstRows(task);
   const hn::ScalableTag<std::uint8_t> d8;
   const int data_bytes = task.format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
   constexpr int k_step = HWY_LANES(std::uint8_t);
