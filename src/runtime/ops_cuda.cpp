@@ -95,7 +95,11 @@ class CudaIndexer final : public IndexerBackend {
 
   IndexerSpec spec_;
   int device_;
-  int ctas_[2] = {};  // of the kernel for page sizes that are not, and are, multiples of 16
+  int arch_ = 0;      // compute capability * 10
+  int ctas_[3] = {};  // grids by page size: any, multiples of 16, multiples of 64
+  [[nodiscard]] static int page_class(int page_size) {
+    return page_size % 64 == 0 ? 2 : page_size % 16 == 0 ? 1 : 0;
+  }
   DeviceBuffer logits_;
   DeviceBuffer survivors_;
 };
@@ -106,16 +110,25 @@ Status CudaIndexer::prepare() {
   if (!guard.status()) return guard.status();
   int sms = 0;
   cudaError_t error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_);
-  for (const int page_size : {1, k_indexer_dims}) {
-    const cuda::LogitsLauncher& launcher = cuda::find_logits_launcher(spec_, page_size);
+  int major = 0;
+  int minor = 0;
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_);
+  }
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_);
+  }
+  arch_ = 10 * major + minor;
+  for (const int page_size : {1, 16, 64}) {
+    const cuda::LogitsLauncher& launcher = cuda::find_logits_launcher(spec_, page_size, arch_);
     if (error == cudaSuccess) error = launcher.prepare();
     int per_sm = 0;
     if (error == cudaSuccess) {
       error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-          &per_sm, launcher.kernel, cuda::k_logit_threads,
-          static_cast<std::size_t>(cuda::logit_shared_bytes(launcher.config)));
+          &per_sm, launcher.kernel, launcher.threads,
+          static_cast<std::size_t>(launcher.shared_bytes));
     }
-    ctas_[page_size == 1 ? 0 : 1] = sms * per_sm;
+    ctas_[page_class(page_size)] = sms * per_sm;
   }
   if (error == cudaSuccess) error = cuda::prepare_topk_small();
   if (error == cudaSuccess) error = cuda::prepare_topk_large();
@@ -154,10 +167,10 @@ Status CudaIndexer::start_logits(const LogitsCall& call) {
   p.lengths = call.lengths;
   p.logits = call.logits;
   p.logits_row_stride = call.logits_row_stride;
-  const cuda::LogitsLauncher& launcher = cuda::find_logits_launcher(spec_, call.keys.page_size);
-  return status_of(
-      launcher.launch(p, ctas_[launcher.config.is_page_aligned ? 1 : 0], stream_of(call.stream)),
-      "indexer logits");
+  const int page_size = call.keys.page_size;
+  const cuda::LogitsLauncher& launcher = cuda::find_logits_launcher(spec_, page_size, arch_);
+  return status_of(launcher.launch(p, ctas_[page_class(page_size)], stream_of(call.stream)),
+                   "indexer logits");
 }
 
 Status CudaIndexer::top_k(const TopKCall& call) {

@@ -21,7 +21,12 @@ cudaError_t launch_logits_kernel(const LogitsParams& params, int ctas, cudaStrea
 template <IndexerFormat kKeys, IndexerQuery kQuery, int kHeadTiles, bool kAligned>
 LogitsLauncher logits_launcher() {
   using Shape = LogitsShape<kKeys, kQuery, kHeadTiles, kAligned>;
-  return {Shape::config, prepare_logits_kernel<Shape>, launch_logits_kernel<Shape>,
+  return {kHeadTiles,
+          kAligned ? k_logit_tile_keys : 1,
+          k_logit_threads,
+          Shape::shared_bytes,
+          prepare_logits_kernel<Shape>,
+          launch_logits_kernel<Shape>,
           reinterpret_cast<const void*>(indexer_logits_kernel<Shape>)};
 }
 

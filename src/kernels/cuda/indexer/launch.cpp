@@ -12,13 +12,33 @@ const LogitsLaunchers& logits_launchers(IndexerFormat keys, IndexerQuery query) 
   return is_bf16_query ? logits_fp4_bf16_query_launchers() : logits_fp4_launchers();
 }
 
-const LogitsLauncher& find_logits_launcher(const IndexerSpec& spec, int page_size) {
+namespace {
+
+// wgmma where it is built, fits and pays: below 9 heads the keys' traffic is the limit anyway.
+const LogitsLauncher* find_wgmma_launcher([[maybe_unused]] const IndexerSpec& spec,
+                                          [[maybe_unused]] int page_size,
+                                          [[maybe_unused]] int arch) {
+#if defined(SPLITWAVE_SM90A_LOGITS)
+  constexpr int k_heads_worth_it = 9;
+  if (arch != 90 || spec.keys != IndexerFormat::fp8 || spec.query != IndexerQuery::native ||
+      spec.heads < k_heads_worth_it) {
+    return nullptr;
+  }
+  for (const LogitsLauncher& one : logits_fp8_wgmma_launchers()) {
+    if (one.head_tiles * 8 >= spec.heads && page_size % one.page_multiple == 0) return &one;
+  }
+#endif
+  return nullptr;
+}
+
+}  // namespace
+
+const LogitsLauncher& find_logits_launcher(const IndexerSpec& spec, int page_size, int arch) {
+  if (const LogitsLauncher* hopper = find_wgmma_launcher(spec, page_size, arch)) return *hopper;
   const LogitsLaunchers& all = logits_launchers(spec.keys, spec.query);
-  const bool is_aligned = page_size % k_logit_tile_keys == 0;
+  const int multiple = page_size % k_logit_tile_keys == 0 ? k_logit_tile_keys : 1;
   for (const LogitsLauncher& one : all) {
-    if (one.config.head_tiles * 8 >= spec.heads && one.config.is_page_aligned == is_aligned) {
-      return one;
-    }
+    if (one.head_tiles * 8 >= spec.heads && one.page_multiple == multiple) return one;
   }
   return all.back();  // heads <= 64 has been checked
 }

@@ -52,41 +52,43 @@ __device__ __forceinline__ int row_length(const LogitsParams& p, int row) {
   const int limit = static_cast<int>(p.length_max);
   return length < 0 ? 0 : length > limit ? limit : length;
 }
+template <int kTileKeys>
 __device__ __forceinline__ int tiles_of(int length) {
-  return (length + k_logit_tile_keys - 1) / k_logit_tile_keys;
+  return (length + kTileKeys - 1) / kTileKeys;
 }
 
 // To the next tile; the caller knows that there is one.
+template <int kTileKeys>
 __device__ __forceinline__ void advance(const LogitsParams& p, TileCursor& at) {
   if (++at.tile < at.tiles) return;
   at.tile = 0;
   do {
     ++at.row;
     at.length = row_length(p, at.row);
-    at.tiles = tiles_of(at.length);
+    at.tiles = tiles_of<kTileKeys>(at.length);
   } while (at.tiles == 0);
 }
 
-// This warp's part of the list: its first tile, and how many.
-__device__ inline std::int64_t find_part(const LogitsParams& p, int lane, TileCursor& at) {
+// Worker `worker` of `workers`' part of the list: its first tile, and how many. All lanes of a warp
+// call it together.
+template <int kTileKeys>
+__device__ inline std::int64_t find_part(const LogitsParams& p, int lane, std::int64_t worker,
+                                         std::int64_t workers, TileCursor& at) {
   std::int64_t total = 0;
   for (int base = 0; base < p.rows; base += 32) {
     const int row = base + lane;
-    int tiles = row < p.rows ? tiles_of(row_length(p, row)) : 0;
+    int tiles = row < p.rows ? tiles_of<kTileKeys>(row_length(p, row)) : 0;
     tiles = __reduce_add_sync(k_all_lanes, tiles);
     total += tiles;
   }
-  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * k_logit_warps;
-  const std::int64_t warp =
-      static_cast<std::int64_t>(blockIdx.x) * k_logit_warps + threadIdx.x / 32;
-  const std::int64_t first = total * warp / warps;
-  const std::int64_t count = total * (warp + 1) / warps - first;
+  const std::int64_t first = total * worker / workers;
+  const std::int64_t count = total * (worker + 1) / workers - first;
   if (count == 0) return 0;
   std::int64_t before = 0;
   for (int base = 0; base < p.rows; base += 32) {
     const int row = base + lane;
     const int length = row < p.rows ? row_length(p, row) : 0;
-    const int tiles = tiles_of(length);
+    const int tiles = tiles_of<kTileKeys>(length);
     int inclusive = tiles;
 #pragma unroll
     for (int span = 1; span < 32; span *= 2) {
@@ -111,6 +113,7 @@ __device__ inline std::int64_t find_part(const LogitsParams& p, int lane, TileCu
 
 // The page ids and in-page key offsets of the cursor's next tiles, one tile a lane, so that a page
 // table lookup is 32 tiles ahead of its use.
+template <int kTileKeys>
 struct PageWindow {
   int row = -1;
   int first = 0;  // tile of lane 0
@@ -120,7 +123,7 @@ struct PageWindow {
 
   __device__ __forceinline__ int lookup(const LogitsParams& p, const TileCursor& at,
                                         int tile) const {
-    const int tiles_per_page = p.page_size / k_logit_tile_keys;
+    const int tiles_per_page = p.page_size / kTileKeys;
     return tile < at.tiles
                ? __ldg(p.page_table + at.row * p.page_table_stride + tile / tiles_per_page)
                : -1;
@@ -132,7 +135,7 @@ struct PageWindow {
     first = at.tile;
     page = continues ? next_page : lookup(p, at, first + lane);
     next_page = lookup(p, at, first + 32 + lane);
-    offset = (first + lane) % (p.page_size / k_logit_tile_keys) * k_logit_tile_keys;
+    offset = (first + lane) % (p.page_size / kTileKeys) * kTileKeys;
   }
 };
 
@@ -156,7 +159,8 @@ struct TileLoader {
   }
 
   // The whole tile lies in one page: contiguous bytes.
-  static __device__ __forceinline__ void issue_aligned(const LogitsParams& p, PageWindow& window,
+  static __device__ __forceinline__ void issue_aligned(const LogitsParams& p,
+                                                       PageWindow<k_logit_tile_keys>& window,
                                                        const TileCursor& at, std::uint32_t stage,
                                                        int lane) {
     window.follow(p, at, lane);
@@ -222,6 +226,38 @@ struct TileLoader {
   }
 };
 
+// A lane's heads in ascending order, then the quad's lanes: the sums of keys g and g + 8.
+template <int kHeadTiles>
+__device__ __forceinline__ float2 sum_heads(const float (&acc)[kHeadTiles][4],
+                                            const float2 (&weights)[kHeadTiles]) {
+  float2 sum = {0.0F, 0.0F};
+#pragma unroll
+  for (int n = 0; n < kHeadTiles; ++n) {
+    sum.x = __fmaf_rn(relu_keep_nan(acc[n][0]), weights[n].x, sum.x);
+    sum.x = __fmaf_rn(relu_keep_nan(acc[n][1]), weights[n].y, sum.x);
+    sum.y = __fmaf_rn(relu_keep_nan(acc[n][2]), weights[n].x, sum.y);
+    sum.y = __fmaf_rn(relu_keep_nan(acc[n][3]), weights[n].y, sum.y);
+  }
+#pragma unroll
+  for (int span = 1; span < 4; span *= 2) {
+    sum.x = __fadd_rn(sum.x, __shfl_xor_sync(k_all_lanes, sum.x, span));
+    sum.y = __fadd_rn(sum.y, __shfl_xor_sync(k_all_lanes, sum.y, span));
+  }
+  return sum;
+}
+
+template <int kHeadTiles>
+__device__ __forceinline__ void load_weights(const LogitsParams& p, int row, int c,
+                                             float2 (&weights)[kHeadTiles]) {
+  const float* w = p.weights + row * p.weights_row_stride;
+#pragma unroll
+  for (int n = 0; n < kHeadTiles; ++n) {
+    const int head = n * 8 + 2 * c;
+    weights[n].x = head < p.heads ? __ldg(w + head) : 0.0F;
+    weights[n].y = head + 1 < p.heads ? __ldg(w + head + 1) : 0.0F;
+  }
+}
+
 // One tile against all heads: the lane's sums for keys g and g + 8, complete over the quad.
 template <class Shape, bool kLargeScales>
 __device__ __forceinline__ float2
@@ -248,27 +284,18 @@ score_tile(const RawKeys<Shape::keys>& raw, KeyContext& context,
       }
     }
   }
-  float2 sum = {0.0F, 0.0F};
+  if constexpr (!is_f16) {
+    // A pad head's query is 0; against an infinite key that is NaN, and must not count.
 #pragma unroll
-  for (int n = 0; n < Shape::head_tiles; ++n) {
-    if constexpr (!is_f16) {
-      // A pad head's query is 0; against an infinite key that is NaN, and must not count.
+    for (int n = 0; n < Shape::head_tiles; ++n) {
       if (n * 8 + 2 * c >= live_heads) acc[n][0] = acc[n][2] = 0.0F;
       if (n * 8 + 2 * c + 1 >= live_heads) acc[n][1] = acc[n][3] = 0.0F;
     }
-    sum.x = __fmaf_rn(relu_keep_nan(acc[n][0]), weights[n].x, sum.x);
-    sum.x = __fmaf_rn(relu_keep_nan(acc[n][1]), weights[n].y, sum.x);
-    sum.y = __fmaf_rn(relu_keep_nan(acc[n][2]), weights[n].x, sum.y);
-    sum.y = __fmaf_rn(relu_keep_nan(acc[n][3]), weights[n].y, sum.y);
   }
-  if (context.nan[0] != 0) sum.x = __uint_as_float(k_nan_bits);
-  if (context.nan[1] != 0) sum.y = __uint_as_float(k_nan_bits);
-#pragma unroll
-  for (int span = 1; span < 4; span *= 2) {
-    sum.x = __fadd_rn(sum.x, __shfl_xor_sync(k_all_lanes, sum.x, span));
-    sum.y = __fadd_rn(sum.y, __shfl_xor_sync(k_all_lanes, sum.y, span));
-  }
-  return sum;
+  // A lane that saw a NaN code makes its own part NaN, and so the quad's sum.
+  if (context.nan[0] != 0) acc[0][0] = __uint_as_float(k_nan_bits);
+  if (context.nan[1] != 0) acc[0][2] = __uint_as_float(k_nan_bits);
+  return sum_heads<Shape::head_tiles>(acc, weights);
 }
 
 template <class Shape>
@@ -277,13 +304,7 @@ __device__ __forceinline__ void load_row(const LogitsParams& p, int row, int g, 
                                          float2 (&weights)[Shape::head_tiles]) {
   load_query<Shape::keys, Shape::query, Shape::head_tiles>(
       p.q + row * p.q_row_stride_bytes, p.q_scales + row * p.q_scales_row_stride, p.heads, g, c, q);
-  const float* w = p.weights + row * p.weights_row_stride;
-#pragma unroll
-  for (int n = 0; n < Shape::head_tiles; ++n) {
-    const int head = n * 8 + 2 * c;
-    weights[n].x = head < p.heads ? __ldg(w + head) : 0.0F;
-    weights[n].y = head + 1 < p.heads ? __ldg(w + head + 1) : 0.0F;
-  }
+  load_weights<Shape::head_tiles>(p, row, c, weights);
 }
 
 // Raw bytes and scale words of a landed tile.
@@ -316,14 +337,16 @@ __global__ void __launch_bounds__(k_logit_threads, 1)
       ptx::shared_address(shared) + threadIdx.x / 32 * Shape::stages * stage_bytes;
 
   TileCursor issue;
-  const std::int64_t count = find_part(p, lane, issue);
+  const std::int64_t count = find_part<k_logit_tile_keys>(
+      p, lane, static_cast<std::int64_t>(blockIdx.x) * k_logit_warps + threadIdx.x / 32,
+      static_cast<std::int64_t>(gridDim.x) * k_logit_warps, issue);
   if (count == 0) return;
   TileCursor use = issue;
-  PageWindow window;
+  PageWindow<k_logit_tile_keys> window;
   std::int64_t issued = 0;
   const auto issue_next = [&](int slot) {
     if (issued < count) {
-      if (issued > 0) advance(p, issue);
+      if (issued > 0) advance<k_logit_tile_keys>(p, issue);
       if constexpr (Shape::is_page_aligned) {
         TileLoader<keys>::issue_aligned(p, window, issue, ring + slot * stage_bytes, lane);
       } else {
@@ -379,7 +402,7 @@ __global__ void __launch_bounds__(k_logit_threads, 1)
       p.logits[use.row * p.logits_row_stride + key] =
           __fmul_rn(value, __uint_as_float(c == 0 ? scale[0] : scale[1]));
     }
-    if (done + 1 < count) advance(p, use);
+    if (done + 1 < count) advance<k_logit_tile_keys>(p, use);
   }
 }
 
