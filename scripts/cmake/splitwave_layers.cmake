@@ -13,7 +13,7 @@ set(SPLITWAVE_LAYER_runtime base formats plan kernels_cpu kernels_cuda)
 set(SPLITWAVE_LAYER_tune base formats plan kernels_cpu kernels_cuda runtime measure stats)
 set(SPLITWAVE_LAYER_model base formats plan kernels_cpu kernels_cuda runtime)
 set(SPLITWAVE_LAYER_serve base formats plan kernels_cpu kernels_cuda runtime model)
-set(SPLITWAVE_LAYER_load base formats plan kernels_cpu kernels_cuda runtime)
+set(SPLITWAVE_LAYER_load base formats plan kernels_cpu kernels_cuda runtime measure stats)
 # experiment_runner is the part of src/experiment that builds on a bare GPU machine.
 set(SPLITWAVE_LAYER_experiment_runner base formats plan kernels_cpu kernels_cuda runtime measure
                                       stats)
