@@ -26,6 +26,7 @@ CLI::App* add_command(CLI::App& root, CommandContext& context, const std::string
 void add_ab(CLI::App& root, CommandContext& context);
 void add_bench(CLI::App& root, CommandContext& context);
 void add_doctor(CLI::App& root, CommandContext& context);
+void add_fit(CLI::App& root, CommandContext& context);
 void add_graph(CLI::App& root, CommandContext& context);
 void add_model(CLI::App& root, CommandContext& context);
 void add_occupancy(CLI::App& root, CommandContext& context);

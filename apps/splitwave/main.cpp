@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   add_ab(root, context);
   add_bench(root, context);
   add_doctor(root, context);
+  add_fit(root, context);
   add_graph(root, context);
   add_model(root, context);
   add_occupancy(root, context);
