@@ -31,5 +31,6 @@ void add_graph(CLI::App& root, CommandContext& context);
 void add_model(CLI::App& root, CommandContext& context);
 void add_occupancy(CLI::App& root, CommandContext& context);
 void add_plan(CLI::App& root, CommandContext& context);
+void add_project(CLI::App& root, CommandContext& context);
 
 }  // namespace splitwave::app

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   add_model(root, context);
   add_occupancy(root, context);
   add_plan(root, context);
+  add_project(root, context);
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help
