@@ -277,7 +277,12 @@ void read_falsified_by(Fields& top, TomlProblems& problems, Manifest& m) {
   m.falsified_by.text = f.text("text");
   m.falsified_by.arm = read_arm_name(f, m, problems);
   m.falsified_by.at = read_at(f, *table, m, problems);
-  m.falsified_by.below_percent = f.number("below_percent", -100, k_percent_max);
+  m.falsified_by.is_above = f.has("above_percent");
+  if (m.falsified_by.is_above && f.has("below_percent")) {
+    f.refuse("above_percent", "below_percent is given too: one bound refutes");
+  }
+  m.falsified_by.bound_percent =
+      f.number(m.falsified_by.is_above ? "above_percent" : "below_percent", -100, k_percent_max);
   f.finish();
 }
 

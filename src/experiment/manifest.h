@@ -34,7 +34,9 @@ struct Falsification {
   std::string text;
   int arm = 0;
   int at = k_at_mix;
-  double below_percent = 0;  // refuted when even the interval's high end lies below this
+  // Refuted when the whole interval lies below the bound, or, with is_above, above it.
+  double bound_percent = 0;
+  bool is_above = false;
 };
 
 struct WorkloadChoice {

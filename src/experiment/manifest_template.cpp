@@ -55,7 +55,7 @@ percent = [0.0, 3.0, 6.0]      # low, central, high
 derivation = "The arithmetic that leads to these numbers."
 
 [falsified_by]
-text = "The interval at the load mix lies below +0 %."
+text = "The claim: it costs nothing over the load mix."   # or above_percent
 arm = "block-heads-32"
 at = "mix"
 below_percent = 0.0

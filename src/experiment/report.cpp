@@ -175,9 +175,10 @@ std::string projected_section(const ResultRecord& record, const Verdict& v) {
   }
   const Falsification& f = record.manifest.falsified_by;
   const Outcome o = falsification_outcome(record.sealed.run, v, f);
-  return out + "\nWhat would falsify it: " + one_line(f.text) + " Measured for " +
-         arm_name(record.sealed.run, f.arm) + " at " + at_text(f.at) + ": " + o.measured +
-         " %, bound " + signed_percent(f.below_percent) + " %: **" + o.word + "**.\n";
+  return out + "\nWhat was claimed: " + one_line(f.text) + " Falsified when " +
+         arm_name(record.sealed.run, f.arm) + " lies " + (f.is_above ? "above " : "below ") +
+         signed_percent(f.bound_percent) + " % at " + at_text(f.at) + "; measured " + o.measured +
+         " %: **" + o.word + "**.\n";
 }
 
 std::string rejected_section(const ResultRecord& record, const RunRecord& run, const Derived& d) {

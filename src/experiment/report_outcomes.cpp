@@ -67,9 +67,11 @@ Outcome falsification_outcome(const RunSpec& run, const Verdict& verdict, const 
   const stats::Interval* interval = interval_at(run, verdict, f.arm, f.at);
   Outcome out = measured(interval);
   if (interval == nullptr) return out;
-  out.word = percent_of(interval->high) < f.below_percent   ? "refuted"
-             : percent_of(interval->low) >= f.below_percent ? "survived"
-                                                            : "open";
+  const double low = percent_of(interval->low) - f.bound_percent;
+  const double high = percent_of(interval->high) - f.bound_percent;
+  const bool is_refuted = f.is_above ? low > 0 : high < 0;
+  const bool has_survived = f.is_above ? high <= 0 : low >= 0;
+  out.word = is_refuted ? "refuted" : has_survived ? "survived" : "open";
   return out;
 }
 

@@ -19,7 +19,7 @@ struct Outcome {
 // The interval lies inside the envelope, above it, below it, or overlaps one of its ends.
 [[nodiscard]] Outcome projection_outcome(const RunSpec& run, const Verdict& verdict,
                                          const Projection& projection);
-// refuted (even the high end lies below the bound), survived (the low end does not), open.
+// refuted (the whole interval lies beyond the bound), survived (none of it does), open.
 [[nodiscard]] Outcome falsification_outcome(const RunSpec& run, const Verdict& verdict,
                                             const Falsification& falsification);
 

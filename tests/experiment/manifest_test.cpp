@@ -95,6 +95,16 @@ TEST(Manifest, NamesLineFieldValueAndRemedy) {
             "e.toml:26: workload.batch[0].point: 2 is not one of the points");
 }
 
+TEST(Manifest, TakesOneBoundOfFalsification) {
+  const std::string below = "below_percent = 0.0";
+  const auto m = parse_manifest(edited(plan_text(), below, "above_percent = 2.0"), "e.toml", "x");
+  ASSERT_TRUE(m.ok()) << m.error().message;
+  EXPECT_TRUE(m->falsified_by.is_above);
+  EXPECT_DOUBLE_EQ(m->falsified_by.bound_percent, 2.0);
+  EXPECT_EQ(refusal(below, below + "\nabove_percent = 2.0"),
+            "e.toml:50: falsified_by.above_percent: below_percent is given too: one bound refutes");
+}
+
 TEST(Manifest, RefusesArmsThatSayNothingNew) {
   EXPECT_EQ(
       refusal("plan = \"mode=free,target_ctas=64\"", "plan = \"\""),
