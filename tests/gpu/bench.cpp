@@ -226,6 +226,13 @@ void bench_point(JsonWriter& json, const Shape& s, int rows, const Arm& arm, con
   }
 }
 
+// Of variants with one head block only the one with the deepest ring: the others are for smaller SMs.
+bool is_largest_of_its_block(const VariantTraits& v, const std::vector<VariantTraits>& variants) {
+  return std::none_of(variants.begin(), variants.end(), [&](const VariantTraits& o) {
+    return o.block_heads == v.block_heads && o.isa == v.isa && o.shared_bytes > v.shared_bytes;
+  });
+}
+
 void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector<int>& lengths) {
   std::mt19937_64 random(7);
   const Pool main(s.format, s.main_page, random);
@@ -240,7 +247,7 @@ void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector
     double best_us = 0;
     std::string best;
     for (const VariantTraits& v : variants) {
-      if (v.block_heads > std::max(8, s.heads)) continue;
+      if (v.block_heads > std::max(8, s.heads) || !is_largest_of_its_block(v, variants)) continue;
       for (const NumericsClass numerics : {NumericsClass::throughput, NumericsClass::latency}) {
         const bool many = rows * ((s.heads + v.block_heads - 1) / v.block_heads) > 300;
         if (numerics == NumericsClass::latency && many) continue;
@@ -260,9 +267,11 @@ void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector
 
 }  // namespace
 
-void run_bench(JsonWriter& json, bool quick) {
+void run_bench(JsonWriter& json, bool quick, const std::string& only) {
   json.key("bench").begin_array();
-  for (const Shape& s : k_shapes) bench_shape(json, s, quick, {});
+  for (const Shape& s : k_shapes) {
+    if (only.empty() || only == s.name) bench_shape(json, s, quick, {});
+  }
   json.end_array();
 }
 

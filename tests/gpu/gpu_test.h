@@ -93,6 +93,6 @@ void run_and_wait(CudaBackend& backend, const DecodeCall& call);
 void check_accuracy(Report& report, bool quick);
 void check_exactness(Report& report, bool quick);
 void run_small_set();
-void run_bench(JsonWriter& json, bool quick);
+void run_bench(JsonWriter& json, bool quick, const std::string& only_shape);
 
 }  // namespace splitwave::gpu

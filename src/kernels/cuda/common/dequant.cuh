@@ -44,6 +44,14 @@ __device__ __forceinline__ uint2 e4m3x4_to_f16(std::uint32_t codes) {
   return out;
 }
 
+__device__ __forceinline__ float2 f16x2_to_f32(std::uint32_t pair) {
+  float2 v;
+  asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %2; cvt.f32.f16 %0, lo; cvt.f32.f16 %1, hi; }"
+      : "=f"(v.x), "=f"(v.y)
+      : "r"(pair));
+  return v;
+}
+
 // Nonzero when one of the four codes is a NaN (0x7F or 0xFF).
 __device__ __forceinline__ std::uint32_t has_nan_code(std::uint32_t codes) {
   return ((codes & 0x7F7F7F7FU) + 0x01010101U) & 0x80808080U;

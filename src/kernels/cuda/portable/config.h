@@ -48,7 +48,7 @@ inline constexpr int k_ring_scale_offset_bytes = 576;  // V4
 struct PortableSmem {
   int ring = 0;       // raw rows: [stages][stage_rows][ring_row_bytes]
   int q = 0;          // [groups of 64 dims][8 matrices of 8 dims][block_heads][8] f16 or bf16
-  int p = 0;          // [2][p_copies][tile][block_heads] bf16, 16-byte chunks swizzled
+  int p = 0;          // [2][tile][block_heads] bf16, 16-byte chunks swizzled
   int scale = 0;      // V4: [2][8 groups][tile] e8m0 bytes, in the order of the PV fragment
   int alpha = 0;      // [2][block_heads] f32: what O is rescaled by before the tile
   int max = 0;        // [2][qk_warps][block_heads] f32, then the running maxima [2][block_heads]
@@ -80,7 +80,6 @@ struct PortableShape {
   int threads = 0;
   int registers = 0;  // the cap that __launch_bounds__ implies
   int groups = 0;     // 64-dim groups of K: 8 or 9
-  int p_copies = 0;   // V3.2 keeps P times each of its 4 scales
   int ring_row_bytes = 0;
   PortableBarriers barriers;
   PortableSmem smem;
@@ -97,7 +96,6 @@ struct PortableShape {
   const int per_thread = 16384 / 32 / warps_per_quarter / 8 * 8;
   s.registers = per_thread > 255 ? 255 : per_thread;
   s.groups = qk_dims(c.format) / 64;
-  s.p_copies = c.format == KvFormat::v32 ? 4 : 1;
   s.ring_row_bytes = ring_row_bytes(c.format);
 
   PortableBarriers& b = s.barriers;
@@ -122,7 +120,7 @@ struct PortableShape {
   PortableSmem& m = s.smem;
   m.ring = take(c.stages * c.stage_rows * s.ring_row_bytes, 128);
   m.q = take(s.groups * 64 * n * 2, 128);
-  m.p = take(2 * s.p_copies * s.tile_rows * n * 2, 128);
+  m.p = take(2 * s.tile_rows * n * 2, 128);
   m.scale = take(c.format == KvFormat::v4 ? 2 * 8 * s.tile_rows : 0, 16);
   m.stats = take(2 * n * 16, 16);
   m.info = take(2 * 32, 16);

@@ -2,9 +2,8 @@
 // [w * 512 / pv_warps, ...), in groups of 64 that share a scale; a thread ends with 8 consecutive dims
 // of each of its heads.
 //
-// V's arithmetic: V4: bf16(code * scale), exact, times bf16 P. V3.2: bf16 code, exact, times
-// bf16(P * scale), which the QK role made. fp32 accumulation over 16 tokens at a time, in the order of
-// the list.
+// V's arithmetic: bf16(code * scale) times bf16 P; exact in V4, one rounding in V3.2. fp32 accumulation
+// over 16 tokens at a time, in the order of the list.
 #pragma once
 
 #include "kernels/cuda/common/dequant.cuh"
@@ -143,13 +142,10 @@ struct ValueWarp {
   // Sixteen tokens: fragment rows 2c, 2c+1, 2c+8, 2c+9 are those tokens of the tile.
   __device__ void accumulate_16(int buffer, int step, std::uint32_t raw) {
     std::uint32_t b[k_heads8][2];
-    if constexpr (k_is_v4) load_p(buffer, 0, step, b);
+    load_p(buffer, step, b);
 #pragma unroll
     for (int i = 0; i < k_groups; ++i) {
       const int group = warp * k_groups + i;
-      if constexpr (!k_is_v4) {
-        if (i % 2 == 0) load_p(buffer, group / 2, step, b);
-      }
       FragmentA a[4];
       if (k_is_v4 && group == 7) {
         load_rope(raw, a);
@@ -164,8 +160,8 @@ struct ValueWarp {
     }
   }
 
-  __device__ void load_p(int buffer, int copy, int step, std::uint32_t (&b)[k_heads8][2]) const {
-    const std::uint32_t from = p_buffer<V>(smem, buffer, copy);
+  __device__ void load_p(int buffer, int step, std::uint32_t (&b)[k_heads8][2]) const {
+    const std::uint32_t from = p_buffer<V>(smem, buffer);
     const int row = step * 16 + (lane & 15);
     if constexpr (k_heads8 == 1) {
       const uint2 v = ptx::load_matrix_x2_transposed(from + row * (k_n * 2));
@@ -209,6 +205,28 @@ struct ValueWarp {
       }
     }
     multiply(a, scale01, scale23);
+    if constexpr (!k_is_v4) round_values(raw, group, a);
+  }
+
+  // V3.2: the codes are bare; each value is one rounding to bf16 of code * scale.
+  __device__ void round_values(std::uint32_t raw, int group, FragmentA (&a)[4]) const {
+    const std::uint32_t from =
+        raw + 2 * c * k_row_bytes + k_v32_scale_offset_bytes + 4 * (group / 2);
+    const float s0 = ptx::load_f32(from);
+    const float s1 = ptx::load_f32(from + k_row_bytes);
+    const float s2 = ptx::load_f32(from + 8 * k_row_bytes);
+    const float s3 = ptx::load_f32(from + 9 * k_row_bytes);
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+      a[m].r[0] = rounded_pair(a[m].r[0], s0, s1);
+      a[m].r[1] = rounded_pair(a[m].r[1], s0, s1);
+      a[m].r[2] = rounded_pair(a[m].r[2], s2, s3);
+      a[m].r[3] = rounded_pair(a[m].r[3], s2, s3);
+    }
+  }
+  __device__ static std::uint32_t rounded_pair(std::uint32_t codes, float low, float high) {
+    return pack_bf16(__fmul_rn(__uint_as_float(codes << 16), low),
+                     __fmul_rn(__uint_as_float(codes & 0xFFFF0000U), high));
   }
 
   // Four dims of the four tokens: x holds dims 8g + 0..3 (or + 4..7), byte d = dim d.

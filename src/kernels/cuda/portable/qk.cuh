@@ -2,8 +2,9 @@
 // Owns the score arithmetic:
 //   Q is scaled per head by a power of two so that its largest element is near 2^15, then held in f16:
 //   exact unless an element is 2^32 times smaller than the head's largest. K codes are exact in f16.
-//   Each 64-dim group is summed by itself in fp32 and multiplied by the token's scale in fp32, so no
-//   scale is ever rounded and any scale works. RoPE dims are bf16 on both sides.
+//   Each 64-dim group is summed by itself in fp32 and multiplied by the token's scale in fp32, so any
+//   scale works. RoPE dims are bf16 on both sides.
+//   V3.2, whose value is one rounding to bf16 of code * scale, multiplies bf16 by bf16 throughout.
 //   S = rope + sum over groups in order of fma(scale, group sum, S);  score = S * factor(head), in log2
 //   units; the largest score of a tile becomes the reference before its exponentials are taken.
 // A head's arithmetic does not know how many heads share the CTA.
@@ -34,6 +35,8 @@ struct ScoreWarp {
       k_is_v4 ? k_v4_rope_offset_bytes : k_v32_rope_offset_bytes;
   static constexpr int k_part = k.stage_rows / k.producer_warps;
   static constexpr int k_threads = 32 * k.qk_warps;
+  // V4's K operand is the bare code; V3.2's is the value.
+  static constexpr float k_code_scale = k_is_v4 ? k_code_f16_scale : 1.0F;
 
   struct TileScores {
     float s[k_heads8][4];
@@ -130,15 +133,15 @@ struct ScoreWarp {
       const std::uint32_t to = smem.base + V::shape.smem.q + head_local * 16 + c * 4;
 #pragma unroll
       for (int group = 0; group < k_nope_groups; ++group) {
-        store_8<true>(to, group, 0, raw[group][0], scale);
-        store_8<true>(to, group, 1, raw[group][1], scale);
+        store_8<k_is_v4>(to, group, 0, raw[group][0], scale);
+        store_8<k_is_v4>(to, group, 1, raw[group][1], scale);
       }
       store_8<false>(to, k_nope_groups, 0, load_8(rope, is_head), scale);
       store_8<false>(to, k_nope_groups, 1, load_8(rope + 32, is_head), scale);
       if (c == 0) {
         const std::uint32_t back = 254U - field;  // 2^(127 - field); 0: the subnormal 2^-127
         const float undo = __uint_as_float(back == 0 ? 0x00400000U : back << 23);
-        const float per_code = p.softmax_scale * k_log2_e / k_code_f16_scale;
+        const float per_code = p.softmax_scale * k_log2_e / k_code_scale;
         ptx::store_f32(smem.base + V::shape.smem.factor + 4 * head_local, per_code * undo);
       }
     }
@@ -173,7 +176,7 @@ struct ScoreWarp {
       const float high = __fmul_rn(__uint_as_float(words[w] & 0xFFFF0000U), scale);
       ptx::store_u32(to + ((group * 8 + half * 4 + w) * k_n) * 16,
                      IsF16 ? pack_f16(low, high)
-                           : pack_bf16(low * k_code_f16_scale, high * k_code_f16_scale));
+                           : pack_bf16(low * k_code_scale, high * k_code_scale));
     }
   }
 
@@ -381,17 +384,28 @@ struct ScoreWarp {
     for (int group = 0; group < k_nope_groups; ++group) {
       FragmentA a[4];
       convert_group(x, y, a, nan);
+      const float scale_low = group_scale(scales[0], group);
+      const float scale_high = group_scale(scales[1], group);
       if (group + 1 < k_nope_groups) {
         x = ptx::load_u128(low + 64 * (group + 1) + 16 * c);
         y = ptx::load_u128(high + 64 * (group + 1) + 16 * c);
+      }
+      if constexpr (!k_is_v4) {
+#pragma unroll
+        for (int ks = 0; ks < 4; ++ks) {
+          a[ks] = {{rounded_value(a[ks].r[0], scale_low), rounded_value(a[ks].r[1], scale_high),
+                    rounded_value(a[ks].r[2], scale_low), rounded_value(a[ks].r[3], scale_high)}};
+        }
+        multiply_group(group, a, s,
+                       [](float (&acc)[4], const FragmentA& f, std::uint32_t b0,
+                          std::uint32_t b1) { mma_bf16(acc, f, b0, b1); });
+        continue;
       }
       float d[k_heads8][4] = {};
       multiply_group(group, a, d,
                      [](float (&acc)[4], const FragmentA& f, std::uint32_t b0, std::uint32_t b1) {
                        mma_f16(acc, f, b0, b1);
                      });
-      const float scale_low = group_scale(scales[0], group);
-      const float scale_high = group_scale(scales[1], group);
 #pragma unroll
       for (int t = 0; t < k_heads8; ++t) {
         s[t][0] = __fmaf_rn(scale_low, d[t][0], s[t][0]);
@@ -416,6 +430,13 @@ struct ScoreWarp {
       const uint2 yf = e4m3x4_to_f16(ys[ks]);
       a[ks] = {{xf.x, yf.x, xf.y, yf.y}};
     }
+  }
+
+  // V3.2: one rounding to bf16 of code * scale, as its contract says. The f16 codes are exact.
+  __device__ static std::uint32_t rounded_value(std::uint32_t codes, float scale) {
+    const float2 v = f16x2_to_f32(codes);
+    const float per_code = scale / k_code_f16_scale;
+    return pack_bf16(__fmul_rn(v.x, per_code), __fmul_rn(v.y, per_code));
   }
 
   __device__ static float group_scale(const RowScales& scales, int group) {
@@ -527,7 +548,6 @@ struct ScoreWarp {
                           const float (&m_new)[k_columns]) {
     if (!tile.is_live) return;
     const int row = tile16 * 16 + qk_row(g);
-    const RowScales scales[2] = {load_scales(tile.low), load_scales(tile.low + 8 * k_row_bytes)};
     float sum[k_columns];
 #pragma unroll
     for (int t = 0; t < k_heads8; ++t) {
@@ -538,34 +558,22 @@ struct ScoreWarp {
       }
       sum[2 * t] = __fadd_rn(e[0], e[2]);
       sum[2 * t + 1] = __fadd_rn(e[1], e[3]);
-      const std::uint32_t at = row * (k_n * 2) + 16 * p_chunk<V>(row, t) + 4 * c;
-      if constexpr (k_is_v4) {
-        ptx::store_u32(p_buffer<V>(smem, buffer, 0) + at, pack_bf16(e[0], e[1]));
-        ptx::store_u32(p_buffer<V>(smem, buffer, 0) + at + 8 * (k_n * 2), pack_bf16(e[2], e[3]));
-      } else {
-        const float4 a = scales[0].values;
-        const float4 z = scales[1].values;
-        const float low[4] = {a.x, a.y, a.z, a.w};
-        const float high[4] = {z.x, z.y, z.z, z.w};
-#pragma unroll
-        for (int copy = 0; copy < 4; ++copy) {
-          const std::uint32_t to = p_buffer<V>(smem, buffer, copy) + at;
-          ptx::store_u32(to, pack_bf16(__fmul_rn(e[0], low[copy]), __fmul_rn(e[1], low[copy])));
-          ptx::store_u32(to + 8 * (k_n * 2),
-                         pack_bf16(__fmul_rn(e[2], high[copy]), __fmul_rn(e[3], high[copy])));
-        }
-      }
+      const std::uint32_t at =
+          p_buffer<V>(smem, buffer) + row * (k_n * 2) + 16 * p_chunk<V>(row, t) + 4 * c;
+      ptx::store_u32(at, pack_bf16(e[0], e[1]));
+      ptx::store_u32(at + 8 * (k_n * 2), pack_bf16(e[2], e[3]));
     }
     l[t16] = __fadd_rn(l[t16], reduce_columns<k_columns>(sum, 16, [](float a, float b) {
                          return __fadd_rn(a, b);
                        }));
-    if constexpr (k_is_v4) write_scales(buffer, tile16, scales);
+    if constexpr (k_is_v4) write_scales(buffer, tile16, tile.low);
   }
 
   // The tile's scale bytes, transposed for the PV role: lane (g, c) moves groups 2c and 2c + 1 of its
   // two rows. Token r of a tile stands at 4 ((r % 8) / 2) + 2 (r / 8) + r % 2, so that the four tokens of
   // a PV fragment are one 32-bit word.
-  __device__ void write_scales(int buffer, int tile16, const RowScales (&scales)[2]) const {
+  __device__ void write_scales(int buffer, int tile16, std::uint32_t low) const {
+    const RowScales scales[2] = {load_scales(low), load_scales(low + 8 * k_row_bytes)};
     const int r = qk_row(g);
     const std::uint32_t at = smem.base + V::shape.smem.scale + (buffer * 8 + 2 * c) * k_tile +
                              tile16 * 16 + 4 * (r >> 1) + (r & 1);

@@ -135,9 +135,9 @@ __device__ __forceinline__ int p_chunk(int row, int chunk) {
 }
 
 template <class V>
-__device__ __forceinline__ std::uint32_t p_buffer(const Smem<V>& smem, int buffer, int copy) {
+__device__ __forceinline__ std::uint32_t p_buffer(const Smem<V>& smem, int buffer) {
   constexpr int bytes = V::shape.tile_rows * V::shape.config.block_heads * 2;
-  return smem.base + V::shape.smem.p + (buffer * V::shape.p_copies + copy) * bytes;
+  return smem.base + V::shape.smem.p + buffer * bytes;
 }
 
 }  // namespace splitwave::cuda::portable
