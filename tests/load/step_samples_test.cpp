@@ -67,7 +67,8 @@ TEST(StepCsv, RefusesAFileWithoutSamples) {
 
 TEST(LoadJson, ReadsPointsAndSamples) {
   const auto samples = parse_load_json(
-      R"({"points": [{"concurrency": 64, "tok_s": 811, "samples": [{"session": "a", "step_ms": 78.9},
+      R"({"points": [{"concurrency": 64, "tok_s": 811,
+          "samples": [{"session": "a", "step_ms": 78.9},
           {"session": 2, "step_ms": 79}]}, {"concurrency": 96, "samples": []}]})",
       "l.json");
   ASSERT_TRUE(samples.ok()) << samples.error().message;

@@ -15,9 +15,14 @@ std::vector<Include> includes_of(const SourceTree& tree, const std::string& path
     std::match_results<std::string_view::const_iterator> match;
     if (!std::regex_search(line.begin(), line.end(), match, pattern)) continue;
     Include include{.line = number, .written = match[2].str(), .project_path = {}};
-    // Beside the file first, as the preprocessor does, then the include folders of the targets.
-    for (const std::string& folder : {folder_of(path), std::string("src"), std::string("include"),
-                                      std::string("tests"), std::string()}) {
+    // Beside the file first, as the preprocessor does, then the folders above it (a target's own
+    // include folder), then the include folders of every target.
+    std::vector<std::string> folders;
+    for (std::string folder = folder_of(path); !folder.empty(); folder = folder_of(folder)) {
+      folders.push_back(folder);
+    }
+    for (const char* folder : {"src", "include", "tests", ""}) folders.emplace_back(folder);
+    for (const std::string& folder : folders) {
       const std::string candidate =
           normalised(folder.empty() ? include.written : folder + '/' + include.written);
       if (!candidate.empty() && tree.has(candidate)) {

@@ -43,6 +43,7 @@ const std::vector<Library>& libraries() {
       {"Highway", {"hwy/"}, {"kernels_cpu"}, false, {"apps/", "bench/", "tests/"}},
       {"oneDNN", {"oneapi/dnnl/", "dnnl"}, {}, false, {"apps/", "bench/", "tests/"}},
       {"OpenBLAS", {"cblas", "openblas"}, {}, false, {"apps/", "bench/", "tests/"}},
+      {"OpenMP", {"omp.h"}, {}, false, {"apps/", "bench/"}},  // of the library peers
       {"GoogleTest", {"gtest/", "gmock/"}, {}, false, {"tests/"}},
       {"rapidcheck", {"rapidcheck"}, {}, false, {"tests/"}},
       {"google-benchmark", {"benchmark/"}, {}, false, {"bench/", "tests/"}},
@@ -256,7 +257,7 @@ Findings check_third_party(const SourceTree& tree) {
     const auto layer = layers.layer_of(path);
     if (path.starts_with("src/") && !layer) continue;
     for (const auto& [written, line] : reach(tree, path).elsewhere) {
-      if (is_system(written)) continue;
+      if (is_system(written) || written.ends_with(".inc")) continue;  // .inc: written by the build
       const Library* library = library_of(written);
       if (library == nullptr) {
         findings.push_back({path, line,
