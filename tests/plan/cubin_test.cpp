@@ -18,8 +18,11 @@ namespace {
 
 using Image = std::vector<std::uint8_t>;
 
+// Widths above 8 are zeros.
 void put(Image& image, std::uint64_t value, int width) {
-  for (int i = 0; i < width; ++i) image.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+  for (int i = 0; i < width; ++i) {
+    image.push_back(i < 8 ? static_cast<std::uint8_t>(value >> (8 * i)) : std::uint8_t{0});
+  }
 }
 
 void set(Image& image, std::size_t at, std::uint64_t value, int width) {
