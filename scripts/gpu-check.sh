@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds for the GPU at hand, runs the GPU tests, compute-sanitizer on a small set, and the benchmark;
-# writes one JSON record. Needs CUDA, CMake and a compiler only.
+# Builds for the GPU at hand, runs the GPU tests, compute-sanitizer on a small set, and the
+# benchmark; writes one JSON record. Needs CUDA, CMake and a compiler only.
 #   SPLITWAVE_COMMIT=$(git rev-parse HEAD) scripts/gpu-check.sh [--quick] [OUT.json]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compiler launcher of the CUDA variants: runs the command, keeps what ptxas -v said beside the object
-# (NAME.o.ptxas.txt), and fails the build on what must never be shipped: serialised wgmma (C7507..C7515)
-# and, unless told otherwise, register spills. Called by src/kernels/cuda/CMakeLists.txt only.
+# Compiler launcher of the CUDA variants: runs the command, keeps what ptxas -v said beside the
+# object (NAME.o.ptxas.txt), and fails the build on what must never be shipped: serialised wgmma
+# (C7507..C7515) and, unless told otherwise, register spills. Called by
+# src/kernels/cuda/CMakeLists.txt only.
 #   ptxas_report.sh [--allow-spills] COMMAND...
 set -u
 allow_spills=0
@@ -28,7 +29,8 @@ if grep -qE 'C75(0[7-9]|1[0-5])' "$report"; then
   rm -f "$object"
   exit 1
 fi
-if [ $allow_spills -eq 0 ] && grep -E 'bytes spill' "$report" | grep -qvE ' 0 bytes spill stores, 0 bytes spill loads'; then
+if [ $allow_spills -eq 0 ] && grep -E 'bytes spill' "$report" |
+    grep -qvE ' 0 bytes spill stores, 0 bytes spill loads'; then
   echo "ptxas_report: $object: register spills:" >&2
   grep -E 'Compiling entry|bytes spill' "$report" >&2
   rm -f "$object"
