@@ -1,6 +1,6 @@
 // The step-time model: step_ms(B) = fixed + marginal * B, from samples of decode steps at several
 // concurrencies. Owns the fit, its intervals, the optional terms and the list of what does not fit
-// together. Reads no file (src/experiment/step_samples does) and projects nothing (src/plan does).
+// together. Reads no file (src/load/step_samples does) and projects nothing (src/plan does).
 // Called by `splitwave fit` and by the experiment's report.
 //
 // How. Samples are first reduced to the median of each (session, concurrency) cell: a session
