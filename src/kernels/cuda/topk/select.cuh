@@ -260,9 +260,19 @@ __device__ __forceinline__ void load_keys(const TopKParams& p, int row, std::int
   }
 }
 
+// CTAs an SM that the register budget is made for. sm_120 gives the small tile one: 64 registers
+// would spill there.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+inline constexpr int k_topk_resident_threads = 512;
+#else
+inline constexpr int k_topk_resident_threads = 1024;
+#endif
+
 // grid (tiles of length_max at this level, rows).
 template <int kThreads, int kItems>
-__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+__global__ void __launch_bounds__(kThreads, k_topk_resident_threads >= kThreads
+                                                ? k_topk_resident_threads / kThreads
+                                                : 1)
     topk_tile_kernel(const __grid_constant__ TopKParams p) {
   __shared__ TopKShared<kThreads> shared;
   constexpr int tile = kThreads * kItems;
