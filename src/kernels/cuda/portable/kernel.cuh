@@ -21,15 +21,15 @@ __device__ __forceinline__ void init_barriers(const Smem<V>& smem) {
   for (int s = 0; s < k.stages; ++s) {
     // Of each producer warp: 32 arrivals on copies and one that publishes the mask.
     ptx::barrier_init(smem.ring_full(s), k.producer_warps * 33);
-    ptx::barrier_init(smem.ring_empty(s), k.pv_warps);
+    ptx::barrier_init(smem.ring_empty(s), k_arrivals_of_warp * k.pv_warps);
   }
   for (int b = 0; b < 2; ++b) {
-    ptx::barrier_init(smem.p_full(b), k.qk_warps);
-    ptx::barrier_init(smem.p_empty(b), k.pv_warps);
-    ptx::barrier_init(smem.stats_full(b), 1);
-    ptx::barrier_init(smem.stats_empty(b), k.pv_warps);
+    ptx::barrier_init(smem.p_full(b), k_arrivals_of_warp * k.qk_warps);
+    ptx::barrier_init(smem.p_empty(b), k_arrivals_of_warp * k.pv_warps);
+    ptx::barrier_init(smem.stats_full(b), k_arrivals_of_warp);
+    ptx::barrier_init(smem.stats_empty(b), k_arrivals_of_warp * k.pv_warps);
     ptx::barrier_init(smem.info_full(b), 1);
-    ptx::barrier_init(smem.info_empty(b), V::shape.warps);
+    ptx::barrier_init(smem.info_empty(b), k_arrivals_of_warp * V::shape.warps);
   }
 }
 

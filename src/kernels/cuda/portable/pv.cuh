@@ -101,14 +101,12 @@ struct ValueWarp {
         if ((step + 1) % k_steps_of_stage == 0 || (step + 1) * 16 >= rows) release_stage();
       }
     }
-    __syncwarp();
-    if (lane == 0) ptx::barrier_arrive(smem.p_empty(buffer));
+    arrive_as_warp(smem.p_empty(buffer), lane);
     ++tiles.count;
   }
 
   __device__ void release_stage() {
-    __syncwarp();  // every lane's reads are in registers
-    if (lane == 0) ptx::barrier_arrive(smem.ring_empty(cursor.stage));
+    arrive_as_warp(smem.ring_empty(cursor.stage), lane);
     cursor.advance();
   }
 
@@ -329,8 +327,7 @@ struct ValueWarp {
         }
       }
     }
-    __syncwarp();
-    if (lane == 0) ptx::barrier_arrive(smem.stats_empty(buffer));
+    arrive_as_warp(smem.stats_empty(buffer), lane);
     ++chunks.count;
   }
 

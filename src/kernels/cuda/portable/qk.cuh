@@ -251,8 +251,7 @@ struct ScoreWarp {
 #pragma unroll
     for (int t = 0; t < k.qk_tiles; ++t) write_p(buffer, warp * k.qk_tiles + t, t, tile[t], m_new);
     is_first_tile = false;
-    __syncwarp();  // all lanes' stores are before the arrival
-    if (lane == 0) ptx::barrier_arrive(smem.p_full(buffer));
+    arrive_as_warp(smem.p_full(buffer), lane);
     ++tiles.count;
     cursor = cursor.ahead((rows + k.stage_rows - 1) / k.stage_rows);
   }
@@ -640,8 +639,7 @@ struct ScoreWarp {
         p.lse[item.row() * p.lse_row_stride + head] = natural_lse(running);
       }
     }
-    __syncwarp();
-    if (lane == 0) ptx::barrier_arrive(smem.stats_full(buffer));
+    arrive_as_warp(smem.stats_full(buffer), lane);
     ++chunks.count;
   }
 };

@@ -49,6 +49,18 @@ __device__ __forceinline__ T opaque(T value) {
   return value;
 }
 
+// How a warp arrives: one lane for all of them, after __syncwarp has ordered their accesses. racecheck
+// credits an arrival to the arriving lane alone, so the build that it judges lets every lane arrive.
+#ifdef SPLITWAVE_EVERY_LANE_ARRIVES
+inline constexpr int k_arrivals_of_warp = 32;
+#else
+inline constexpr int k_arrivals_of_warp = 1;
+#endif
+__device__ __forceinline__ void arrive_as_warp(std::uint32_t barrier, int lane) {
+  __syncwarp();
+  if (k_arrivals_of_warp == 32 || lane == 0) ptx::barrier_arrive(barrier);
+}
+
 // Position in the ring: stage and the parity of its current use.
 template <class V>
 struct RingCursor {
@@ -116,8 +128,7 @@ __device__ __forceinline__ ItemView<V> take_item(const Smem<V>& smem, const Turn
 }
 template <class V>
 __device__ __forceinline__ void release_item(const Smem<V>& smem, Turn& turn, int lane) {
-  __syncwarp();  // every lane has read what it needed
-  if (lane == 0) ptx::barrier_arrive(smem.info_empty(turn.buffer()));
+  arrive_as_warp(smem.info_empty(turn.buffer()), lane);
   ++turn.count;
 }
 
