@@ -186,7 +186,10 @@ double Run::difference(int batch) {
   double worst = 0;
   if (!decoder_.run(call).ok()) return INFINITY;
   for (const bool is_peer : {false, true}) {
-    if (is_peer) peer_->run(call);
+    if (is_peer) {
+      problem_.poison_outputs();  // a peer that writes nothing must not pass
+      peer_->run(call);
+    }
     for (std::int64_t i = 0; i < values; ++i) {
       const std::uint16_t* const head = call.out + i / k_value_dims * call.out_head_stride;
       const float value = bf16_to_float(head[i % k_value_dims]);

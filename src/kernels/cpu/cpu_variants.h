@@ -12,10 +12,9 @@
 
 namespace splitwave::cpu {
 
-// KV rows of one softmax step. Changes bits: part of the numerics class's name.
+// KV rows of one softmax step. Changes bits: part of the numerics class's name. 64: the longest tile
+// whose V panel and probabilities fit a 32 KB L1 together (docs/kernels/cpu.md, "Tile rows").
 inline constexpr int k_tile_rows_default = 64;
-// KV rows between a row's prefetch and its use.
-inline constexpr int k_prefetch_rows_default = 16;
 
 // The variants of one table, smallest head block first.
 [[nodiscard]] std::vector<VariantTraits> variants_of(const char* isa, const char* arithmetic,
