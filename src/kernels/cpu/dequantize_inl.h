@@ -201,6 +201,9 @@ HWY_INLINE void StageRows(const TileTask& task) {
   const int data_bytes = task.format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
   constexpr int k_step = HWY_LANES(std::uint8_t);
   for (int t = 0; t < task.row_count; ++t) {
+    // A distance shorter than the tile: the products before it fetched the first `prefetch` rows only.
+    const int ahead = t + task.prefetch;
+    if (task.prefetch > 0 && ahead < task.row_count) PrefetchRow(task.format, task.rows[ahead]);
     const RowRef& row = task.rows[t];
     std::uint8_t* const to = task.raw + t * k_raw_row_bytes;
     int at = 0;
