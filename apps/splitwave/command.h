@@ -32,5 +32,6 @@ void add_model(CLI::App& root, CommandContext& context);
 void add_occupancy(CLI::App& root, CommandContext& context);
 void add_plan(CLI::App& root, CommandContext& context);
 void add_project(CLI::App& root, CommandContext& context);
+void add_verify(CLI::App& root, CommandContext& context);
 
 }  // namespace splitwave::app

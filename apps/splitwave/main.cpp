@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   add_occupancy(root, context);
   add_plan(root, context);
   add_project(root, context);
+  add_verify(root, context);
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help

@@ -31,6 +31,11 @@ if(SPLITWAVE_SANITIZE)
   add_link_options(-fsanitize=${SPLITWAVE_SANITIZE})
 endif()
 
+if(SPLITWAVE_BUILD_FUZZERS)
+  # Coverage in every library; only the targets of tests/fuzz link libFuzzer's main.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 set(SPLITWAVE_HAVE_CUDA OFF)
 if(SPLITWAVE_CUDA AND NOT SPLITWAVE_SANITIZE)
   include(CheckLanguage)

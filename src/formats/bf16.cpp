@@ -5,7 +5,7 @@
 
 namespace splitwave {
 
-std::uint16_t double_to_bf16(double value) {
+std::uint16_t unusual_double_to_bf16(double value) {
   if (std::isnan(value) || std::isinf(value)) return float_to_bf16(static_cast<float>(value));
   float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) != value) {

@@ -18,7 +18,19 @@ namespace splitwave {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
+// The general case of double_to_bf16: what over- or underflows, inf and NaN.
+[[nodiscard]] std::uint16_t unusual_double_to_bf16(double value);
+
 // One rounding from double. Through float it would be two: wrong next to a tie.
-[[nodiscard]] std::uint16_t double_to_bf16(double value);
+[[nodiscard]] inline std::uint16_t double_to_bf16(double value) {
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+  // Keep 7 of 52 mantissa bits, then move the exponent's bias from 1023 to 127.
+  const std::uint64_t magnitude = bits & 0x7FFFFFFFFFFFFFFFU;
+  const std::uint64_t rounded = (magnitude + 0xFFFFFFFFFFFU + ((magnitude >> 45) & 1U)) >> 45;
+  constexpr std::uint64_t k_least_normal = (1023U - 126U) << 7;
+  constexpr std::uint64_t k_infinity = (1023U + 128U) << 7;
+  if (rounded < k_least_normal || rounded >= k_infinity) return unusual_double_to_bf16(value);
+  return static_cast<std::uint16_t>(((bits >> 48) & 0x8000U) | (rounded - (896U << 7)));
+}
 
 }  // namespace splitwave

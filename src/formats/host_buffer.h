@@ -49,6 +49,8 @@ class HostBuffer {
   [[nodiscard]] std::uint8_t* data() const {
     return memory_ == nullptr ? nullptr : memory_ + k_offset;
   }
+  // Larger than k_sparse_bytes: untouched pages are zero and cost nothing.
+  [[nodiscard]] bool is_sparse() const { return is_mapped_; }
   template <class T>
   [[nodiscard]] T* as() const {
     return reinterpret_cast<T*>(data());

@@ -21,6 +21,14 @@ constexpr int scale_group(KvFormat f) {
   return f == KvFormat::v32 ? k_v32_scale_group : k_v4_scale_group;
 }
 
+constexpr std::array<double, 256> k_e4m3_values = [] {
+  std::array<double, 256> values{};
+  for (std::size_t code = 0; code < values.size(); ++code) {
+    values[code] = decode_e4m3(static_cast<std::uint8_t>(code));
+  }
+  return values;
+}();
+
 // NaN elements do not take part: one NaN must not take its group along.
 float group_amax(std::span<const float> group) {
   float amax = k_amax_floor;
@@ -65,12 +73,12 @@ void dequantise_row(KvFormat format, const KvRow& row, std::span<double> values)
                   "dequantise_row gives qk_dims values");
   const auto nope = static_cast<std::size_t>(nope_dims(format));
   const auto group = static_cast<std::size_t>(scale_group(format));
-  for (std::size_t i = 0; i < nope; ++i) {
-    const double code = decode_e4m3(row.codes[i]);
-    if (format == KvFormat::v4) {
-      values[i] = code * decode_e8m0(row.scales_e8m0[i / group]);
-    } else {
-      values[i] = bf16_to_float(double_to_bf16(code * row.scales_f32[i / group]));
+  for (std::size_t g = 0; g < nope / group; ++g) {
+    const double scale =
+        format == KvFormat::v4 ? decode_e8m0(row.scales_e8m0[g]) : row.scales_f32[g];
+    for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
+      const double exact = k_e4m3_values[row.codes[i]] * scale;
+      values[i] = format == KvFormat::v4 ? exact : bf16_to_float(double_to_bf16(exact));
     }
   }
   for (std::size_t i = 0; i < k_rope_dims; ++i) values[nope + i] = bf16_to_float(row.rope[i]);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "formats/bf16.h"
 #include "formats/host_buffer.h"
 #include "formats/index_list.h"
@@ -20,7 +21,6 @@ namespace splitwave {
 namespace {
 
 using synthetic_bits::mix;
-using synthetic_bits::Random;
 
 constexpr std::uint16_t k_out_poison = 0x7FB7;  // a signalling NaN: no conversion makes one
 constexpr std::uint32_t k_lse_poison = 0x7FA5A5A5U;
@@ -30,6 +30,7 @@ constexpr std::uint16_t k_bf16_huge = 0x7F00;  // 1.7e38
 constexpr std::int32_t k_int_min = std::numeric_limits<std::int32_t>::min();
 constexpr std::int32_t k_int_max = std::numeric_limits<std::int32_t>::max();
 constexpr int k_block_entries = 64;
+constexpr int k_gap_entries_max = 64;  // of a list's gap that get values: wider ones stay untouched
 // What a draw is for: separate streams, so that one knob never moves another's values.
 enum Stream : std::uint64_t {
   k_stream_q = 1,
@@ -43,6 +44,76 @@ enum Stream : std::uint64_t {
   k_stream_place,
 };
 
+// Strides of q or out in elements; extent is what the last element needs.
+struct Strides {
+  std::int64_t row = 0, head = 0, extent = 0;
+};
+Strides strides_of(StrideOrder order, int rows, int heads, int dims, int row_pad, int head_pad) {
+  Strides s;
+  if (order == StrideOrder::row_major) {
+    s.head = dims + head_pad;
+    s.row = heads * s.head + row_pad;
+  } else {
+    s.row = dims + row_pad;
+    s.head = rows * s.row + head_pad;
+  }
+  s.extent = std::max(0, rows - 1) * s.row + (heads - 1) * s.head + dims;
+  return s;
+}
+
+// An output as runs of `dims` elements at outer and inner strides, in ascending order; what lies
+// between them is gap. Gaps of a sparse buffer are not looked at: they would have to be memory.
+template <class T>
+struct Plane {
+  T* data = nullptr;
+  std::int64_t outer = 0, outer_stride = 0, inner = 0, inner_stride = 0, dims = 0;
+  bool is_sparse = false;
+};
+template <class T, class Visit>
+void for_each_element(const Plane<T>& p, Visit visit) {
+  if (p.data == nullptr) return;
+  for (std::int64_t o = 0; o < p.outer; ++o) {
+    for (std::int64_t i = 0; i < p.inner; ++i) {
+      T* run = p.data + o * p.outer_stride + i * p.inner_stride;
+      for (std::int64_t c = 0; c < p.dims; ++c) visit(run + c);
+    }
+  }
+}
+template <class T, class Visit>
+void for_each_gap(const Plane<T>& p, Visit visit) {
+  if (p.data == nullptr || p.is_sparse) return;
+  T* end_of_last = p.data;
+  for (std::int64_t o = 0; o < p.outer; ++o) {
+    for (std::int64_t i = 0; i < p.inner; ++i) {
+      T* run = p.data + o * p.outer_stride + i * p.inner_stride;
+      for (T* gap = end_of_last; gap < run; ++gap) visit(gap);
+      end_of_last = run + p.dims;
+    }
+  }
+}
+template <class T>
+std::string check_plane(const Plane<T>& plane, T poison, const char* name) {
+  const T* wrong = nullptr;
+  const auto place = [&] {
+    return std::string(name) + " at element " + std::to_string(wrong - plane.data);
+  };
+  for_each_element(plane, [&](const T* element) {
+    if (wrong == nullptr && *element == poison) wrong = element;
+  });
+  if (wrong != nullptr) return place() + " was not written";
+  for_each_gap(plane, [&](const T* element) {
+    if (wrong == nullptr && *element != poison) wrong = element;
+  });
+  return wrong == nullptr ? std::string() : place() + " is a gap and was written";
+}
+
+// Kinds whose scores follow one key dim that falls or rises with the entry (huge: in mixed order).
+// Large scores come from there and not from the scale alone: a large scale times terms that cancel
+// asks for more digits than fp32 sums have.
+bool has_ramp(ScoreKind kind) {
+  return kind == ScoreKind::rising || kind == ScoreKind::falling || kind == ScoreKind::huge;
+}
+
 float softmax_scale(ScoreKind kind, int d_qk) {
   const auto model_scale = 1.0F / std::sqrt(static_cast<float>(d_qk));
   switch (kind) {
@@ -54,7 +125,7 @@ float softmax_scale(ScoreKind kind, int d_qk) {
     case ScoreKind::falling:
       return 1.0F;
     case ScoreKind::huge:
-      return 400.0F;
+      return 16.0F;
     case ScoreKind::zero:
       return 0.0F;
     case ScoreKind::negative:
@@ -84,6 +155,11 @@ struct SyntheticProblem::Impl {
   DecodeCall call;
   std::int64_t used = 0;
 
+  struct Outputs {
+    Plane<std::uint16_t> out;
+    Plane<std::uint32_t> lse;
+  };
+
   explicit Impl(const SyntheticOptions& given) : options(given) {
     prepare_rows();
     for (int i = 0; i < 2; ++i) build_source(i);
@@ -111,13 +187,14 @@ struct SyntheticProblem::Impl {
   [[nodiscard]] std::int64_t token_of(const Source& s, int row, int entry) const;
   [[nodiscard]] int given_length(const Source& s, int row) const;
   [[nodiscard]] bool is_invalid(const Source& s, int row, int entry) const;
-  [[nodiscard]] std::int32_t invalid_value(const Source& s, Random& random) const;
+  [[nodiscard]] std::int32_t invalid_value(const Source& s, Rng& random) const;
   void fill_list(Source& s, const Placer& placer, int row);
   void write_tokens(Source& s, const Placer& placer);
   void write_token(Source& s, int row, int entry, HostileKind hostility, std::int32_t slot);
   void build_queries();
   void build_sink();
   void build_outputs();
+  [[nodiscard]] Outputs outputs() const;
 };
 
 void SyntheticProblem::Impl::prepare_rows() {
@@ -196,7 +273,7 @@ void SyntheticProblem::Impl::poison_pool(Source& s) {
                                                         : 0xFF;
   const std::int64_t used_bytes = page_bytes(format, s.cache.page_size);
   const auto total = static_cast<std::int64_t>(s.pool.bytes().size());
-  if (total <= HostBuffer::k_sparse_bytes) {
+  if (!s.pool.is_sparse()) {
     std::memset(s.pool.data(), byte, s.pool.bytes().size());
   } else {
     for (std::int64_t page = 0; page < s.view.pages; ++page) {
@@ -213,7 +290,7 @@ void SyntheticProblem::Impl::poison_pool(Source& s) {
 }
 
 int SyntheticProblem::Impl::given_length(const Source& s, int row) const {
-  Random random(mix(options.seed, k_stream_length, s.index, row_id(row)));
+  Rng random(mix(options.seed, k_stream_length, s.index, row_id(row)));
   switch (s.list.lengths) {
     case LengthKind::none:
     case LengthKind::full:
@@ -221,11 +298,16 @@ int SyntheticProblem::Impl::given_length(const Source& s, int row) const {
     case LengthKind::zero:
       return 0;
     case LengthKind::ragged:
-      return static_cast<int>(random.below(static_cast<std::uint64_t>(s.width) + 1));
+      return static_cast<int>(random.below(static_cast<std::uint32_t>(s.width) + 1));
     case LengthKind::negative:
       return random.below(2) == 0 ? -1 : k_int_min;
     case LengthKind::beyond:
       return random.below(2) == 0 ? s.width + 1 : k_int_max;
+    case LengthKind::trimmed: {
+      int length = s.width;
+      while (length > 0 && is_invalid(s, row, length - 1)) --length;
+      return length;
+    }
   }
   return s.width;
 }
@@ -251,7 +333,7 @@ bool SyntheticProblem::Impl::is_invalid(const Source& s, int row, int entry) con
   return false;
 }
 
-std::int32_t SyntheticProblem::Impl::invalid_value(const Source& s, Random& random) const {
+std::int32_t SyntheticProblem::Impl::invalid_value(const Source& s, Rng& random) const {
   const auto pool = static_cast<std::int32_t>(s.view.pages * s.cache.page_size);
   const std::int32_t negative[] = {-1, -2, -pool - 1, k_int_min, k_int_min + 1};
   const std::int32_t beyond[] = {pool, pool + 1, k_int_max, k_int_max - 1};
@@ -266,14 +348,15 @@ std::int32_t SyntheticProblem::Impl::invalid_value(const Source& s, Random& rand
 void SyntheticProblem::Impl::fill_list(Source& s, const Placer& placer, int row) {
   std::int32_t* list = s.slots.as<std::int32_t>() + row * s.index_list.row_stride;
   const int length = std::clamp(given_length(s, row), 0, s.width);
-  Random values(mix(options.seed, k_stream_invalid_value, s.index, row_id(row)));
+  Rng values(mix(options.seed, k_stream_invalid_value, s.index, row_id(row)));
   for (int i = 0; i < length; ++i) {
     list[i] = is_invalid(s, row, i) ? invalid_value(s, values) : placer.slot(token_of(s, row, i));
   }
   // Past the end anything may stand: poisoned slots of the pool, used ones, invalid ones.
-  Random past(mix(options.seed, k_stream_past_end, s.index, row_id(row)));
+  Rng past(mix(options.seed, k_stream_past_end, s.index, row_id(row)));
   const bool is_last = row + 1 == options.rows;
-  const std::int64_t end = is_last ? s.width : s.index_list.row_stride;
+  const std::int64_t filled = std::min<std::int64_t>(s.list.row_stride_pad, k_gap_entries_max);
+  const std::int64_t end = is_last ? s.width : s.width + filled;
   for (std::int64_t i = length; i < end; ++i) {
     const std::int64_t spare = s.view.pages * s.cache.page_size - s.tokens;
     const std::uint64_t pick = past.below(4);
@@ -281,10 +364,10 @@ void SyntheticProblem::Impl::fill_list(Source& s, const Placer& placer, int row)
       list[i] = invalid_value(s, past);
     } else if (pick == 1) {
       list[i] = placer.slot(
-          s.tokens + static_cast<std::int64_t>(past.below(static_cast<std::uint64_t>(spare))));
+          s.tokens + static_cast<std::int64_t>(past.below(static_cast<std::uint32_t>(spare))));
     } else {
       list[i] =
-          placer.slot(static_cast<std::int64_t>(past.below(static_cast<std::uint64_t>(s.tokens))));
+          placer.slot(static_cast<std::int64_t>(past.below(static_cast<std::uint32_t>(s.tokens))));
     }
   }
 }
@@ -322,9 +405,10 @@ void SyntheticProblem::Impl::write_token(Source& s, int row, int entry, HostileK
   const auto source = static_cast<std::uint64_t>(s.index);
   KvRow kv = synthetic_bits::random_row(format, options.scales,
                                         mix(options.seed ^ source, k_stream_token, owner, local));
-  if (options.scores == ScoreKind::rising || options.scores == ScoreKind::falling) {
+  if (has_ramp(options.scores)) {
     const int total = options.spec.main_width + options.spec.extra_width;
-    const int position = entry + (s.index == 0 ? 0 : options.spec.main_width);
+    int position = entry + (s.index == 0 ? 0 : options.spec.main_width);
+    if (options.scores == ScoreKind::huge) position = static_cast<int>(position * 61LL % total);
     const float ramp = 2.0F * static_cast<float>(position) / static_cast<float>(total) - 1.0F;
     kv.rope[0] = float_to_bf16(0.4F * ramp);
   }
@@ -356,22 +440,22 @@ void SyntheticProblem::Impl::write_token(Source& s, int row, int entry, HostileK
 void SyntheticProblem::Impl::build_queries() {
   const int d = qk_dims(options.spec.format);
   const int heads = options.spec.heads;
-  call.q_head_stride = d + options.q_head_pad;
-  call.q_row_stride = heads * call.q_head_stride + options.q_row_pad;
+  const Strides strides =
+      strides_of(options.q_order, options.rows, heads, d, options.q_row_pad, options.q_head_pad);
+  call.q_head_stride = strides.head;
+  call.q_row_stride = strides.row;
   if (options.rows == 0) return;
-  const std::int64_t elements =
-      (options.rows - 1) * call.q_row_stride + (heads - 1) * call.q_head_stride + d;
-  q = HostBuffer(elements * 2);
-  std::memset(q.data(), 0xFF, q.bytes().size());  // the gaps: NaN
+  q = HostBuffer(2 * strides.extent);
+  if (!q.is_sparse()) std::memset(q.data(), 0xFF, q.bytes().size());  // the gaps: NaN
   call.q = q.as<std::uint16_t>();
   const int rope = d - k_rope_dims;
   for (int row = 0; row < options.rows; ++row) {
     for (int head = 0; head < heads; ++head) {
       std::uint16_t* out_q =
           q.as<std::uint16_t>() + row * call.q_row_stride + head * call.q_head_stride;
-      Random random(mix(options.seed, k_stream_q, row_id(row), head));
+      Rng random(mix(options.seed, k_stream_q, row_id(row), head));
       synthetic_bits::fill_bf16(random, synthetic_bits::k_q_exponent, out_q, d);
-      if (options.scores == ScoreKind::rising) out_q[rope] = float_to_bf16(64.0F);
+      if (has_ramp(options.scores)) out_q[rope] = float_to_bf16(64.0F);
       if (options.scores == ScoreKind::falling) out_q[rope] = float_to_bf16(-64.0F);
       switch (hostile(row)) {
         case HostileKind::nan_q:
@@ -399,7 +483,7 @@ void SyntheticProblem::Impl::build_sink() {
   sink = HostBuffer(options.spec.heads * static_cast<std::int64_t>(sizeof(float)));
   call.sink = sink.as<float>();
   for (int head = 0; head < options.spec.heads; ++head) {
-    Random random(mix(options.seed, k_stream_sink, head, 0));
+    Rng random(mix(options.seed, k_stream_sink, head, 0));
     const float finite =
         static_cast<float>(random.below(1U << 20)) / static_cast<float>(1U << 17) - 4.0F;
     SinkKind kind = options.sink;
@@ -412,17 +496,38 @@ void SyntheticProblem::Impl::build_sink() {
 
 void SyntheticProblem::Impl::build_outputs() {
   const int heads = options.spec.heads;
-  call.out_head_stride = k_value_dims + options.out_head_pad;
-  call.out_row_stride = heads * call.out_head_stride + options.out_row_pad;
+  const Strides strides = strides_of(options.out_order, options.rows, heads, k_value_dims,
+                                     options.out_row_pad, options.out_head_pad);
+  call.out_head_stride = strides.head;
+  call.out_row_stride = strides.row;
   call.lse_row_stride = heads + options.lse_row_pad;
   if (options.rows == 0) return;
-  out = HostBuffer(2 * ((options.rows - 1) * call.out_row_stride +
-                        (heads - 1) * call.out_head_stride + k_value_dims));
+  out = HostBuffer(2 * strides.extent);
   call.out = out.as<std::uint16_t>();
   if (options.wants_lse) {
     lse = HostBuffer(4 * ((options.rows - 1) * call.lse_row_stride + heads));
     call.lse = lse.as<float>();
   }
+}
+
+SyntheticProblem::Impl::Outputs SyntheticProblem::Impl::outputs() const {
+  const int heads = options.spec.heads;
+  const bool is_row_major = options.out_order == StrideOrder::row_major;
+  Outputs o;
+  o.out = {.data = out.as<std::uint16_t>(),
+           .outer = is_row_major ? options.rows : heads,
+           .outer_stride = is_row_major ? call.out_row_stride : call.out_head_stride,
+           .inner = is_row_major ? heads : options.rows,
+           .inner_stride = is_row_major ? call.out_head_stride : call.out_row_stride,
+           .dims = k_value_dims,
+           .is_sparse = out.is_sparse()};
+  o.lse = {.data = lse.as<std::uint32_t>(),
+           .outer = options.rows,
+           .outer_stride = call.lse_row_stride,
+           .inner = 1,
+           .dims = heads,
+           .is_sparse = lse.is_sparse()};
+  return o;
 }
 
 SyntheticProblem::SyntheticProblem(const SyntheticOptions& options)
@@ -452,35 +557,17 @@ CallBuffers SyntheticProblem::buffers() {
 }
 
 void SyntheticProblem::poison_outputs() {
-  const auto out = impl_->out.bytes();
-  std::fill_n(impl_->out.as<std::uint16_t>(), out.size() / 2, k_out_poison);
-  const auto lse = impl_->lse.bytes();
-  std::fill_n(impl_->lse.as<std::uint32_t>(), lse.size() / 4, k_lse_poison);
+  const Impl::Outputs o = impl_->outputs();
+  for_each_element(o.out, [](std::uint16_t* element) { *element = k_out_poison; });
+  for_each_element(o.lse, [](std::uint32_t* element) { *element = k_lse_poison; });
+  for_each_gap(o.out, [](std::uint16_t* element) { *element = k_out_poison; });
+  for_each_gap(o.lse, [](std::uint32_t* element) { *element = k_lse_poison; });
 }
 
 std::string SyntheticProblem::check_outputs() const {
-  const DecodeCall& call = impl_->call;
-  const int heads = impl_->options.spec.heads;
-  const auto out_elements = static_cast<std::int64_t>(impl_->out.bytes().size() / 2);
-  for (std::int64_t i = 0; i < out_elements; ++i) {
-    const std::int64_t in_row = i % call.out_row_stride;
-    const std::int64_t head = in_row / call.out_head_stride;
-    const bool is_element = head < heads && in_row % call.out_head_stride < k_value_dims;
-    if (is_element != (call.out[i] != k_out_poison)) {
-      return "out at element " + std::to_string(i) +
-             (is_element ? " was not written" : " is a gap and was written");
-    }
-  }
-  const std::uint32_t* lse = impl_->lse.as<std::uint32_t>();
-  const auto lse_elements = static_cast<std::int64_t>(impl_->lse.bytes().size() / 4);
-  for (std::int64_t i = 0; i < lse_elements; ++i) {
-    const bool is_element = i % call.lse_row_stride < heads;
-    if (is_element != (lse[i] != k_lse_poison)) {
-      return "lse at element " + std::to_string(i) +
-             (is_element ? " was not written" : " is a gap and was written");
-    }
-  }
-  return {};
+  const Impl::Outputs o = impl_->outputs();
+  std::string failure = check_plane(o.out, k_out_poison, "out");
+  return failure.empty() ? check_plane(o.lse, k_lse_poison, "lse") : failure;
 }
 
 }  // namespace splitwave

@@ -29,6 +29,7 @@ enum class LengthKind : std::uint8_t {
   ragged,    // 0..width, by row
   negative,  // -1 or less: as zero
   beyond,    // more than the width: as full
+  trimmed,   // the last valid entry + 1, given: as none, but with live entries past it
 };
 enum class InvalidKind : std::uint8_t {
   none,
@@ -69,6 +70,8 @@ enum class Sharing : std::uint8_t {
   duplicates,  // each token stands three times in its row
   single,      // one token fills the row's whole list
 };
+// Which of rows and heads is the outer dimension of q or out.
+enum class StrideOrder : std::uint8_t { row_major, head_major };
 // A row that must not harm the others.
 enum class HostileKind : std::uint8_t {
   none,
@@ -98,7 +101,7 @@ struct SyntheticList {
 struct SyntheticOptions {
   ProblemSpec spec;
   int rows = 1;
-  std::vector<std::int64_t> row_ids;  // one a row, distinct; empty: 0, 1, 2, ..
+  std::vector<std::int64_t> row_ids;  // one a row (equal ids: equal rows); empty: 0, 1, 2, ..
   std::vector<HostileKind> hostile;   // one a row; empty: none. Needs Sharing::own
   std::uint64_t seed = 1;
   std::uint64_t placement_seed = 1;
@@ -109,8 +112,10 @@ struct SyntheticOptions {
   ScaleKind scales = ScaleKind::normal;
   SinkKind sink = SinkKind::none;
   PoisonKind poison = PoisonKind::nan;
-  int q_head_pad = 0;  // elements, multiples of 8
-  int q_row_pad = 0;
+  StrideOrder q_order = StrideOrder::row_major;
+  StrideOrder out_order = StrideOrder::row_major;
+  int q_head_pad = 0;  // elements, multiples of 8; added to the head's stride
+  int q_row_pad = 0;   //   and to the row's
   int out_head_pad = 0;
   int out_row_pad = 0;
   int lse_row_pad = 0;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t k_scale_code_max = 117;        // 2^-10
 constexpr std::uint32_t k_large_scale_code_max = 147;  // 2^20
 
-std::uint8_t random_e8m0(Random& random, ScaleKind kind) {
+std::uint8_t random_e8m0(Rng& random, ScaleKind kind) {
   const auto draw = [&](std::uint32_t low, std::uint32_t high) {
     return static_cast<std::uint8_t>(low + random.below(high - low + 1));
   };
@@ -27,7 +27,7 @@ std::uint8_t random_e8m0(Random& random, ScaleKind kind) {
   return k_scale_code_max;
 }
 
-float random_f32_scale(Random& random, ScaleKind kind) {
+float random_f32_scale(Rng& random, ScaleKind kind) {
   const std::uint32_t exponent = random_e8m0(random, kind);
   if (kind == ScaleKind::power_of_two) return std::bit_cast<float>(exponent << 23);
   // Any mantissa: the binade below, so that the bound on K still holds. Exponent 0 is subnormal.
@@ -37,7 +37,7 @@ float random_f32_scale(Random& random, ScaleKind kind) {
 
 }  // namespace
 
-void fill_bf16(Random& random, std::uint64_t base, std::uint16_t* out, int n) {
+void fill_bf16(Rng& random, std::uint64_t base, std::uint16_t* out, int n) {
   for (int i = 0; i < n; i += 4) {
     const std::uint64_t four = four_bf16(random.next(), base);
     std::memcpy(out + i, &four, sizeof four);
@@ -45,7 +45,7 @@ void fill_bf16(Random& random, std::uint64_t base, std::uint16_t* out, int n) {
 }
 
 KvRow random_row(KvFormat format, ScaleKind scales, std::uint64_t seed) {
-  Random random(seed);
+  Rng random(seed);
   KvRow row;
   const int codes = format == KvFormat::v32 ? k_v32_nope_dims : k_v4_nope_dims;
   for (int i = 0; i < codes; i += 8) {

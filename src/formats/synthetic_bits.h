@@ -1,38 +1,28 @@
-// The random bits of synthetic problems. Owns the generator and the value ranges; knows nothing of
+// The random bits of synthetic problems. Owns the value ranges; knows nothing of
 // pages or lists. Only synthetic.cpp and the tests of its ranges use it.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
+#include "base/random.h"
 #include "formats/kv_row.h"
 #include "formats/synthetic.h"
 
 namespace splitwave::synthetic_bits {
 
-// SplitMix64 (Steele, Lea and Flood 2014): one state word, so every token has its own stream.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
+using Random = Rng;
+
+// A seed for (seed, what, a, b): the finaliser of splitmix64 over each in turn.
+[[nodiscard]] inline std::uint64_t mix(std::uint64_t seed, std::uint64_t what, std::int64_t a,
+                                       std::int64_t b) {
+  const auto step = [](std::uint64_t h, std::uint64_t value) {
+    std::uint64_t z = h + value * 0xD1342543DE82EF95U + 0x9E3779B97F4A7C15U;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
     return z ^ (z >> 31);
-  }
-  // 0..bound-1; the bias of the modulo does not matter here.
-  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
-
- private:
-  std::uint64_t state_;
-};
-
-// A seed for (seed, what, a, b), well mixed.
-[[nodiscard]] inline std::uint64_t mix(std::uint64_t seed, std::uint64_t what, std::int64_t a,
-                                       std::int64_t b) {
-  std::uint64_t h = Random(seed ^ (what * 0xD1342543DE82EF95U)).next();
-  h = Random(h ^ static_cast<std::uint64_t>(a)).next();
-  return Random(h ^ static_cast<std::uint64_t>(b)).next();
+  };
+  return step(step(step(seed, what), static_cast<std::uint64_t>(a)), static_cast<std::uint64_t>(b));
 }
 
 // Eight e4m3 codes, uniform over the codes that are numbers.
@@ -49,7 +39,7 @@ class Random {
 inline constexpr std::uint64_t k_rope_exponent = 120;  // RoPE dims: 2^-7 .. 2^-3
 inline constexpr std::uint64_t k_q_exponent = 124;     // queries: 2^-3 .. 2
 
-void fill_bf16(Random& random, std::uint64_t base, std::uint16_t* out, int n);
+void fill_bf16(Rng& random, std::uint64_t base, std::uint16_t* out, int n);
 // A token's stored parts.
 [[nodiscard]] KvRow random_row(KvFormat format, ScaleKind scales, std::uint64_t seed);
 

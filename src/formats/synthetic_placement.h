@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "formats/synthetic.h"
-#include "formats/synthetic_bits.h"
 
 namespace splitwave {
 
@@ -16,18 +16,18 @@ class Placer {
  public:
   Placer(const SyntheticCache& cache, std::int64_t pages, std::uint64_t seed)
       : kind_(cache.placement), page_size_(cache.page_size), tokens_(pages * cache.page_size) {
-    synthetic_bits::Random random(seed);
+    Rng random(seed);
     if (kind_ == Placement::pages_permuted) {
       page_.resize(static_cast<std::size_t>(pages));
       std::iota(page_.begin(), page_.end(), 0);
       for (std::size_t i = page_.size(); i > 1; --i)
-        std::swap(page_[i - 1], page_[random.below(i)]);
+        std::swap(page_[i - 1], page_[random.below(static_cast<std::uint32_t>(i))]);
     } else if (kind_ == Placement::scattered) {
       // t -> (t * step + shift) mod tokens is a permutation when step and tokens share no factor.
       const auto n = static_cast<std::uint64_t>(tokens_);
-      step_ = n < 3 ? 1 : n * 618 / 1000 + random.below(n / 8 + 1);
+      step_ = n < 3 ? 1 : n * 618 / 1000 + random.below(static_cast<std::uint32_t>(n / 8 + 1));
       while (std::gcd(step_, n) != 1) ++step_;
-      shift_ = random.below(n);
+      shift_ = random.below(static_cast<std::uint32_t>(n));
     }
   }
   [[nodiscard]] std::int32_t slot(std::int64_t token) const {
