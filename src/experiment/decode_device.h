@@ -36,7 +36,7 @@ class DecodeDevice {
   // those of the stream's inputs; queries and lists may be anyone's.
   [[nodiscard]] virtual Status run_host(Decoder& decoder, int stream, const DecodeCall& call) = 0;
 
-  // Mean microseconds of a call. One untimed call goes first: it wakes the decoder's workers.
+  // Mean microseconds of a call. One untimed call goes before several: it wakes the workers.
   [[nodiscard]] virtual Expected<double> time_calls(Decoder& decoder, const TimedCalls& what) = 0;
 
   [[nodiscard]] virtual Expected<double> clock_ghz() = 0;

@@ -180,7 +180,7 @@ class DecodeExecutor final : public ArmExecutor {
     const auto p = static_cast<std::size_t>(point);
     calls_[p] = static_cast<int>(std::clamp(std::ceil(run_.sample_us_min / best_us), 1.0,
                                             static_cast<double>(k_calls_per_sample_max)));
-    sample_us_.push_back(best_us * (calls_[p] + 1));
+    sample_us_.push_back(best_us * (calls_[p] > 1 ? calls_[p] + 1 : 1));
     return {};
   }
 
