@@ -164,7 +164,7 @@ class Indexer {
 // ---- Cache writes ---------------------------------------------------------------------------
 
 // A paged cache that is written. The rules of CacheView.
-struct MutableCacheView {
+struct WritableCacheView {
   std::uint8_t* base = nullptr;
   std::int64_t pages = 0;
   int page_size = 1;
@@ -200,7 +200,7 @@ struct KvWriteCall {
   const std::int32_t* positions = nullptr;  // int32 [rows]; outside the table: a padded row
   const std::int64_t* slots =
       nullptr;  // int64 [rows]: page * page_size + offset; outside the pool: padded
-  MutableCacheView cache;
+  WritableCacheView cache;
   void* stream = nullptr;
 };
 
@@ -217,7 +217,7 @@ struct IndexerKeyWriteCall {
   RopeTable table;
   const std::int32_t* positions = nullptr;
   const std::int64_t* slots = nullptr;
-  MutableCacheView cache;
+  WritableCacheView cache;
   void* stream = nullptr;
 };
 
@@ -317,7 +317,7 @@ struct CompressCall {
   float* state = nullptr;               // [state_slots, compressor_state_floats]
   std::int64_t state_slots = 0;
   const std::int64_t* slots = nullptr;  // int64 [tokens], read for boundary tokens; -1: dropped
-  MutableCacheView cache;               // unless target is rows
+  WritableCacheView cache;              // unless target is rows
   std::uint16_t* rows_out = nullptr;    // target rows: bf16 [tokens, dims]
   std::int64_t rows_out_stride = 0;     // elements, a multiple of 8
   void* stream = nullptr;

@@ -14,7 +14,7 @@ bool row_is_live(const RopeTable& table, const std::int32_t* positions, int row)
   return positions[row] >= 0 && positions[row] < table.positions;
 }
 
-bool slot_is_live(const MutableCacheView& cache, std::int64_t slot) {
+bool slot_is_live(const WritableCacheView& cache, std::int64_t slot) {
   return slot >= 0 && slot < cache.pages * cache.page_size;
 }
 

@@ -15,6 +15,6 @@ void reference_prepare_indexer_queries(const IndexerQueryCall& call);
 // True if the row takes part: its slot lies in the pool and its position in the table, if there is
 // one.
 [[nodiscard]] bool row_is_live(const RopeTable& table, const std::int32_t* positions, int row);
-[[nodiscard]] bool slot_is_live(const MutableCacheView& cache, std::int64_t slot);
+[[nodiscard]] bool slot_is_live(const WritableCacheView& cache, std::int64_t slot);
 
 }  // namespace splitwave

@@ -20,8 +20,8 @@ RopeTable put_table(OpsArena& arena) {
   return {arena.put(table), k_table_positions};
 }
 
-MutableCacheView take_pool(OpsArena& arena, std::int64_t pages, int page_size,
-                           std::int64_t row_bytes_each, std::int64_t unit) {
+WritableCacheView take_pool(OpsArena& arena, std::int64_t pages, int page_size,
+                            std::int64_t row_bytes_each, std::int64_t unit) {
   const std::int64_t stride = (page_size * row_bytes_each + 3 * unit - 1) / unit * unit;
   return {arena.take<std::uint8_t>(pages * stride), pages, page_size, stride};
 }

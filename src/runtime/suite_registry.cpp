@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/ops_suites.h"
 #include "runtime/suite_executors.h"
 
 namespace splitwave {
@@ -29,6 +30,12 @@ Expected<SuiteResult> run_sparse_decode(const SuiteRequest& request) {
 
 constexpr std::array k_suites{
     OpSuite{"sparse_decode", "sparse MLA decode over one or two paged caches", run_sparse_decode},
+    OpSuite{"indexer", "indexer logits over paged keys", run_indexer_suite},
+    OpSuite{"topk", "exact top-k as index lists", run_topk_suite},
+    OpSuite{"select", "logits, top-k and slots in one call", run_select_suite},
+    OpSuite{"cache_write", "cache rows, indexer keys and queries, byte for byte",
+            run_cache_write_suite},
+    OpSuite{"compressor", "compressed entries and their state, bit for bit", run_compressor_suite},
 };
 
 }  // namespace

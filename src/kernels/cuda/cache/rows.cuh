@@ -121,7 +121,7 @@ struct RowPlace {
   std::uint8_t* scales;
 };
 // Where a slot lies; 64-bit throughout.
-__device__ __forceinline__ RowPlace row_place(const MutableCacheView& cache, std::int64_t slot,
+__device__ __forceinline__ RowPlace row_place(const WritableCacheView& cache, std::int64_t slot,
                                               int value_bytes, int scale_bytes) {
   const std::int64_t page = slot / cache.page_size;
   const std::int64_t offset = slot - page * cache.page_size;
@@ -129,7 +129,7 @@ __device__ __forceinline__ RowPlace row_place(const MutableCacheView& cache, std
   return {base + offset * value_bytes,
           base + static_cast<std::int64_t>(cache.page_size) * value_bytes + offset * scale_bytes};
 }
-__device__ __forceinline__ bool is_live_slot(const MutableCacheView& cache, std::int64_t slot) {
+__device__ __forceinline__ bool is_live_slot(const WritableCacheView& cache, std::int64_t slot) {
   return slot >= 0 && slot < cache.pages * cache.page_size;
 }
 
