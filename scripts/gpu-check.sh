@@ -17,13 +17,15 @@ cmake --build build/gpu --target gpu_check -j"$(nproc)"
 program=build/gpu/tests/gpu/gpu_check
 if command -v compute-sanitizer >/dev/null && [ "${SPLITWAVE_SANITIZER:-1}" = 1 ]; then
   compute-sanitizer --tool memcheck --error-exitcode 9 "$program" --sanitize
-  # racecheck credits an mbarrier arrival to the arriving lane alone: its build lets every lane arrive.
+  # racecheck credits an mbarrier arrival to the arriving lane alone: its build lets every lane
+  # arrive.
   SPLITWAVE_ALLOW_SPILLS=1 cmake -S . -B build/gpu-race -DCMAKE_BUILD_TYPE=Release \
     -DSPLITWAVE_BUILD_APP=OFF -DSPLITWAVE_BUILD_TESTS=OFF \
     "-DSPLITWAVE_CUDA_ARCHS=${SPLITWAVE_CUDA_ARCHS:-90;90a}" \
     -DCMAKE_CUDA_FLAGS=-DSPLITWAVE_EVERY_LANE_ARRIVES >/dev/null
   SPLITWAVE_ALLOW_SPILLS=1 cmake --build build/gpu-race --target gpu_check -j"$(nproc)"
-  compute-sanitizer --tool racecheck --error-exitcode 9 build/gpu-race/tests/gpu/gpu_check --sanitize
+  compute-sanitizer --tool racecheck --error-exitcode 9 \
+    build/gpu-race/tests/gpu/gpu_check --sanitize
 fi
 "$program" "${quick[@]}" --out "$out"
 echo "gpu-check: $out"

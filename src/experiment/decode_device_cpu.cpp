@@ -44,7 +44,8 @@ class CpuDevice final : public DecodeDevice {
       call.out_row_stride = std::int64_t{inputs.spec().heads} * k_value_dims;
       return call;
     };
-    // Where a sample is one long call, waking the workers is lost in it and the untimed call is not.
+    // Where a sample is one long call, waking the workers is lost in it and the untimed call is
+    // not.
     if (what.calls > 1) {
       if (Status status = decoder.run(call_of(0)); !status.ok()) return status.error();
     }

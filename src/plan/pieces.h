@@ -1,7 +1,7 @@
-// How the chunks of one (row, head block) are shared out. Owns the choice of piece length: a piece is a
-// run of chunks that one CTA takes; the first piece of a row is folded as it goes, every other chunk is
-// stored for the combine step. Where a row is cut into chunks is plan/chunks.h's and fixes its bits; the
-// pieces only move time and memory. Called by src/runtime for CUDA launches.
+// How the chunks of one (row, head block) are shared out. Owns the choice of piece length: a piece
+// is a run of chunks that one CTA takes; the first piece of a row is folded as it goes, every other
+// chunk is stored for the combine step. Where a row is cut into chunks is plan/chunks.h's and fixes
+// its bits; the pieces only move time and memory. Called by src/runtime for CUDA launches.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@ struct PieceCut {
   return {piece_chunks, (chunks + piece_chunks - 1) / piece_chunks, 1 + chunks - piece_chunks};
 }
 
-// The piece length with the least estimated time. pairs: rows * head blocks; slots: CTAs that run at
-// once; partial_bytes: of one stored partial. Costs in KV rows of one CTA (about 15 ns each on an H200 at
-// 16 heads, [est]): an item's prologue and epilogue, the combine launch, partials out and in again at
-// about 3 TB/s.
+// The piece length with the least estimated time. pairs: rows * head blocks; slots: CTAs that run
+// at once; partial_bytes: of one stored partial. Costs in KV rows of one CTA (about 15 ns each on
+// an H200 at 16 heads, [est]): an item's prologue and epilogue, the combine launch, partials out
+// and in again at about 3 TB/s.
 [[nodiscard]] constexpr PieceCut choose_pieces(std::int64_t pairs, int chunks, int chunk_rows,
                                                std::int64_t slots, std::int64_t partial_bytes) {
   constexpr double k_item_rows = 128;
@@ -48,10 +48,10 @@ struct PieceCut {
   return best;
 }
 
-// Most partials that a length-aware schedule stores, for at most max_pairs pairs of at most `chunks`
-// chunks. It cuts only pairs longer than piece = max(1, floor(work / slots)) chunks, so k cut pairs of n
-// chunks imply piece >= floor(k (n - 1) / slots), and fewer than 2 slots pairs are cut once piece > 1:
-// the bound grows with the machine and the width, not with rows.
+// Most partials that a length-aware schedule stores, for at most max_pairs pairs of at most
+// `chunks` chunks. It cuts only pairs longer than piece = max(1, floor(work / slots)) chunks, so k
+// cut pairs of n chunks imply piece >= floor(k (n - 1) / slots), and fewer than 2 slots pairs are
+// cut once piece > 1: the bound grows with the machine and the width, not with rows.
 [[nodiscard]] constexpr std::int64_t scheduled_partials_max(std::int64_t max_pairs, int chunks,
                                                             std::int64_t slots) {
   std::int64_t most = 0;

@@ -53,7 +53,8 @@ cuda::ListParams list_params(const IndexList& list, int width) {
 
 }  // namespace
 
-// ---- creation --------------------------------------------------------------------------------------
+// ---- creation
+// --------------------------------------------------------------------------------------
 
 Expected<std::unique_ptr<CudaBackend>> CudaBackend::create(const ProblemSpec& spec,
                                                            const PlanOverrides& overrides,
@@ -172,11 +173,12 @@ const VariantTraits& CudaBackend::traits_for(int rows) const {
   return traits_[launches_[static_cast<std::size_t>(rows)].trait];
 }
 
-// ---- the run path ----------------------------------------------------------------------------------
+// ---- the run path
+// ----------------------------------------------------------------------------------
 
-// Rows of one declared chunk need no schedule: every item is about as long as the others can be. A list
-// without lengths ends at its last valid entry, which the schedule would have to search for. Free mode
-// keeps the source's one CTA a split.
+// Rows of one declared chunk need no schedule: every item is about as long as the others can be. A
+// list without lengths ends at its last valid entry, which the schedule would have to search for.
+// Free mode keeps the source's one CTA a split.
 bool CudaBackend::is_scheduled(const DecodeCall& call, const Launch& launch) const {
   const bool has_lengths = (spec_.main_width == 0 || call.main_list.lengths != nullptr) &&
                            (spec_.extra_width == 0 || call.extra_list.lengths != nullptr);
@@ -268,7 +270,8 @@ Status CudaBackend::run(const DecodeCall& call) {
   return {};
 }
 
-// ---- the seam --------------------------------------------------------------------------------------
+// ---- the seam
+// --------------------------------------------------------------------------------------
 
 Expected<std::unique_ptr<DecodeBackend>> make_cuda_backend(const ProblemSpec& spec,
                                                            const PlanOverrides& overrides,

@@ -1,6 +1,7 @@
 // The CUDA backend. Owns CudaBackend: plans for every batch size, the workspace, the launches of a
 // call. Everything is decided, loaded and allocated at creation; a run fills a parameter block and
-// launches one to three kernels. The interface below DecodeBackend is for the GPU tests and benchmarks.
+// launches one to three kernels. The interface below DecodeBackend is for the GPU tests and
+// benchmarks.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// CUDA devices as the planner sees them. Owns the driver queries; nothing here launches. Only in builds
-// with CUDA. Called by the CUDA backend and by list_devices.
+// CUDA devices as the planner sees them. Owns the driver queries; nothing here launches. Only in
+// builds with CUDA. Called by the CUDA backend and by list_devices.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,8 @@ namespace splitwave {
 // An environment error with the call and CUDA's words for the code; ok for cudaSuccess.
 [[nodiscard]] Status cuda_status(cudaError_t code, const char* what);
 
-// The device with that ordinal: limits of its capability, product numbers from the device table where
-// the driver's name is in it, otherwise from the driver. Refuses one that does not exist.
+// The device with that ordinal: limits of its capability, product numbers from the device table
+// where the driver's name is in it, otherwise from the driver. Refuses one that does not exist.
 [[nodiscard]] Expected<DeviceSpec> query_cuda_device(int ordinal);
 
 // Makes a device current for a scope and restores the caller's.

@@ -27,8 +27,8 @@ struct Choice {
   std::unique_ptr<DecodeBackend> made;
 };
 
-// Auto takes CUDA if it can be made for this problem. A refusal of the problem itself (bad input: an
-// override, a shape) is not a missing device: it is reported, not papered over by the CPU.
+// Auto takes CUDA if it can be made for this problem. A refusal of the problem itself (bad input:
+// an override, a shape) is not a missing device: it is reported, not papered over by the CPU.
 Expected<Choice> choose_backend(const ProblemSpec& spec, Backend asked, const std::string& asker,
                                 const PlanOverrides& overrides, int device, int threads) {
   std::string reason = asker;

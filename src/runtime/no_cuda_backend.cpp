@@ -1,5 +1,5 @@
-// What a build without CUDA says when asked for it. Compiled instead of cuda_backend.cpp where there
-// is no nvcc.
+// What a build without CUDA says when asked for it. Compiled instead of cuda_backend.cpp where
+// there is no nvcc.
 #include "runtime/backend.h"
 
 namespace splitwave {

@@ -1,6 +1,6 @@
-// The GPU benchmark: microseconds a call, cold L2 by rotating disjoint row sets, CUDA-graph replays, the
-// decode and combine steps apart. One point a (shape, batch, class, variant); the reader picks the best of
-// a class. Times on an idle card.
+// The GPU benchmark: microseconds a call, cold L2 by rotating disjoint row sets, CUDA-graph
+// replays, the decode and combine steps apart. One point a (shape, batch, class, variant); the
+// reader picks the best of a class. Times on an idle card.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -32,8 +32,8 @@ constexpr std::int64_t k_cold_bytes = 200LL << 20;  // more than three times an 
 constexpr int k_calls_min = 24;
 constexpr int k_replays = 15;
 
-// A pool of plausible rows: random codes without NaN, scales near 2^-8, small RoPE dims. One block of
-// pages is made on the host and repeated.
+// A pool of plausible rows: random codes without NaN, scales near 2^-8, small RoPE dims. One block
+// of pages is made on the host and repeated.
 struct Pool {
   DeviceBytes memory;
   CacheView view;
@@ -46,7 +46,8 @@ struct Pool {
     view.pages = k_pool_bytes / view.page_stride_bytes;
     const std::int64_t block_pages = std::min<std::int64_t>(view.pages, 64);
     std::vector<std::uint8_t> block(static_cast<std::size_t>(block_pages * view.page_stride_bytes));
-    for (std::uint8_t& b : block) b = static_cast<std::uint8_t>(random() % 0x70 + (random() & 0x80));
+    for (std::uint8_t& b : block)
+      b = static_cast<std::uint8_t>(random() % 0x70 + (random() & 0x80));
     for (std::int64_t pg = 0; pg < block_pages; ++pg) {
       std::uint8_t* at = block.data() + pg * view.page_stride_bytes;
       for (int r = 0; r < page_size; ++r) {
@@ -99,7 +100,8 @@ Inputs make_inputs(const Shape& s, int rows, const Pool& main, const Pool& extra
       v[i] = static_cast<std::int32_t>(at);
     }
     DeviceBytes d(v.size() * 4);
-    if (!v.empty()) GPU_REQUIRE(cudaMemcpy(d.as<void>(), v.data(), d.bytes(), cudaMemcpyHostToDevice));
+    if (!v.empty())
+      GPU_REQUIRE(cudaMemcpy(d.as<void>(), v.data(), d.bytes(), cudaMemcpyHostToDevice));
     return d;
   };
   in.main_slots = slots(s.main_width, main.view, s.format == KvFormat::v4);
@@ -226,7 +228,8 @@ void bench_point(JsonWriter& json, const Shape& s, int rows, const Arm& arm, con
   }
 }
 
-// Of variants with one head block only the one with the deepest ring: the others are for smaller SMs.
+// Of variants with one head block only the one with the deepest ring: the others are for smaller
+// SMs.
 bool is_largest_of_its_block(const VariantTraits& v, const std::vector<VariantTraits>& variants) {
   return std::none_of(variants.begin(), variants.end(), [&](const VariantTraits& o) {
     return o.block_heads == v.block_heads && o.isa == v.isa && o.shared_bytes > v.shared_bytes;
@@ -255,8 +258,8 @@ void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector
       }
       const int half = (s.main_width + s.extra_width) / 2;
       if (half % 64 == 0 && half >= 256 && rows <= 64) {
-        bench_point(json, s, rows, {v.name, NumericsClass::throughput, half}, in, main, extra, best_us,
-                    best);
+        bench_point(json, s, rows, {v.name, NumericsClass::throughput, half}, in, main, extra,
+                    best_us, best);
       }
     }
     std::printf("%-16s B=%-4d %8.2f us  %s\n", s.name, rows, best_us, best.c_str());

@@ -1,5 +1,5 @@
-// A row's bits depend on its own inputs and the class, on nothing else: each family changes something
-// that must not matter and compares bytes.
+// A row's bits depend on its own inputs and the class, on nothing else: each family changes
+// something that must not matter and compares bytes.
 #include <algorithm>
 
 #include "gpu_test.h"

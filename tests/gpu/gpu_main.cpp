@@ -1,6 +1,6 @@
 // gpu_check [--quick] [--no-bench] [--no-tests] [--sanitize] [--shape NAME] [--out FILE]: the GPU
-// tests and the benchmark, one JSON record. --sanitize: one small call of every variant, for compute-sanitizer. Exit
-// status: 0 all passed, 1 a test failed.
+// tests and the benchmark, one JSON record. --sanitize: one small call of every variant, for
+// compute-sanitizer. Exit status: 0 all passed, 1 a test failed.
 #include <cstdlib>
 #include <fstream>
 
@@ -9,7 +9,8 @@
 
 namespace splitwave::gpu {
 
-DeviceProblem::DeviceProblem(const SyntheticOptions& options) : host_(options), call_(host_.call()) {
+DeviceProblem::DeviceProblem(const SyntheticOptions& options)
+    : host_(options), call_(host_.call()) {
   const CallBuffers b = host_.buffers();
   const auto upload = [this](std::span<std::uint8_t> from) -> std::uint8_t* {
     if (from.empty()) return nullptr;
@@ -104,8 +105,11 @@ int main(int argc, char** argv) {
     else if (a == "--sanitize") sanitize = true;
     else if (a == "--shape" && i + 1 < argc) shape = argv[++i];
     else if (a == "--out" && i + 1 < argc) out = argv[++i];
-    else return std::printf("usage: gpu_check [--quick] [--no-bench] [--no-tests] [--sanitize] [--shape NAME]"
-                              " [--out FILE]\n"), 2;
+    else
+      return std::printf(
+                 "usage: gpu_check [--quick] [--no-bench] [--no-tests] [--sanitize] [--shape NAME]"
+                 " [--out FILE]\n"),
+             2;
   }
   const Expected<DeviceSpec> device = query_cuda_device(0);
   if (!device) return std::printf("%s\n", device.error().message.c_str()), 3;

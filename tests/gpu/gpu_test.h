@@ -1,5 +1,5 @@
-// What the GPU tests share: a synthetic problem on the device, and how a result is reported. No test
-// framework: a bare GPU machine has none. Called by gpu_main.cpp's suites.
+// What the GPU tests share: a synthetic problem on the device, and how a result is reported. No
+// test framework: a bare GPU machine has none. Called by gpu_main.cpp's suites.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// The bf16 kernel over a software model of vdpbf16ps. Owns the table; bf16_model.cpp is the only test
-// file compiled for AVX-512, so nothing else can run such instructions by accident.
+// The bf16 kernel over a software model of vdpbf16ps. Owns the table; bf16_model.cpp is the only
+// test file compiled for AVX-512, so nothing else can run such instructions by accident.
 #pragma once
 
 #include "kernels/cpu/decode_kernels.h"

@@ -1,5 +1,5 @@
-// The kernel tables of this build against the double reference and against each other: tables of one
-// arithmetic are bitwise equal.
+// The kernel tables of this build against the double reference and against each other: tables of
+// one arithmetic are bitwise equal.
 #include <gtest/gtest.h>
 
 #include <map>

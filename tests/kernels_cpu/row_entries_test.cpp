@@ -31,7 +31,8 @@ TEST(Pool, AddressesRowsBeyondTwoGigabytes) {
   const Pool pool(KvFormat::v4, view);
   const std::int32_t slot = std::numeric_limits<std::int32_t>::max();
   ASSERT_TRUE(pool.is_valid(slot));
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pool.row(slot).data), std::uintptr_t{592} * 0x7FFFFFFF);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pool.row(slot).data),
+            std::uintptr_t{592} * 0x7FFFFFFF);
 }
 
 TEST(Pool, PlacesV4ScalesBehindAllDataRowsOfThePage) {
@@ -44,7 +45,8 @@ TEST(Pool, PlacesV4ScalesBehindAllDataRowsOfThePage) {
 
 struct Lists {
   // Pools of 10 slots; slots -1, 10 and the least integer are invalid.
-  std::vector<std::int32_t> main_slots = {3, -1, 10, 4, std::numeric_limits<std::int32_t>::min(), -1};
+  std::vector<std::int32_t> main_slots = {3, -1, 10, 4, std::numeric_limits<std::int32_t>::min(),
+                                          -1};
   std::vector<std::int32_t> extra_slots = {-1, 7, 8};
   CacheView view{nullptr, 10, 1, 584};
   Pool pool{KvFormat::v4, view};

@@ -1,5 +1,5 @@
-// The CUDA registry's budgets, without a GPU: residency on the devices that a variant is for, and the
-// bounds that the work decomposition promises.
+// The CUDA registry's budgets, without a GPU: residency on the devices that a variant is for, and
+// the bounds that the work decomposition promises.
 #include <gtest/gtest.h>
 
 #include <cstdint>

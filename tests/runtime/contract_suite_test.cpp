@@ -167,9 +167,8 @@ bool has_nan(const std::vector<double>& values) {
   return std::ranges::any_of(values, [](double v) { return std::isnan(v); });
 }
 
-std::vector<Fault> faults() {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::vector<Fault> f;
+// Faults of the arguments: what a call reads differs from what it was given.
+void add_argument_faults(std::vector<Fault>& f) {
   f.push_back({.name = "reads entries past the length", .before = [](FaultContext& c) {
                  if (c.call.main_list.lengths == nullptr) return;
                  c.lengths.assign(static_cast<std::size_t>(c.call.rows), c.spec.main_width);
@@ -202,6 +201,10 @@ std::vector<Fault> faults() {
   f.push_back({.name = "ignores the list's row stride",
                .seen_by = CellCheck::rearranged,
                .before = [](FaultContext& c) { c.call.main_list.row_stride = c.spec.main_width; }});
+}
+
+// Faults of the values: a result is wrong.
+void add_value_faults(std::vector<Fault>& f) {
   f.push_back({.name = "folds the sink into the lse", .after = [](FaultContext& c) {
                  if (c.call.sink == nullptr) return;
                  for (std::size_t i = 0; i < c.result.lse.size(); ++i) {
@@ -238,6 +241,11 @@ std::vector<Fault> faults() {
                    if (i % 512 >= 448) c.result.out[i] = 0;
                  }
                }});
+}
+
+// Faults of exactness: a row depends on what it must not depend on.
+void add_exactness_faults(std::vector<Fault>& f) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   f.push_back({.name = "lets a NaN spread to the whole batch",
                .seen_by = CellCheck::neighbours,
                .after = [nan](FaultContext& c) {
@@ -298,6 +306,13 @@ std::vector<Fault> faults() {
                .after = [nudge](FaultContext& c) {
                  if (c.spec.rows_max > 50) nudge(c);
                }});
+}
+
+std::vector<Fault> faults() {
+  std::vector<Fault> f;
+  add_argument_faults(f);
+  add_value_faults(f);
+  add_exactness_faults(f);
   return f;
 }
 

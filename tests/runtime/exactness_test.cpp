@@ -14,9 +14,10 @@ using namespace testing_support;
 
 constexpr int k_rows_max = 96;
 constexpr std::array k_threads = {1, 2, 3, 8};
-constexpr std::array k_hostile = {
-    HostileKind::nan_q,    HostileKind::nan_q_one_head, HostileKind::inf_q,   HostileKind::huge_q,
-    HostileKind::nan_code, HostileKind::nan_scale,      HostileKind::nan_rope, HostileKind::huge_keys};
+constexpr std::array k_hostile = {HostileKind::nan_q,    HostileKind::nan_q_one_head,
+                                  HostileKind::inf_q,    HostileKind::huge_q,
+                                  HostileKind::nan_code, HostileKind::nan_scale,
+                                  HostileKind::nan_rope, HostileKind::huge_keys};
 
 // Chunks of 32 rows: several a row, so that folding is part of what must not change.
 PlanOverrides short_chunks() {

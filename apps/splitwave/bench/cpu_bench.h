@@ -1,5 +1,5 @@
-// `bench --backend cpu`: this project's decode and a peer, interleaved in one run with the machine's
-// own peaks. Owns the protocol; prints nothing. Called by cmd_bench.cpp.
+// `bench --backend cpu`: this project's decode and a peer, interleaved in one run with the
+// machine's own peaks. Owns the protocol; prints nothing. Called by cmd_bench.cpp.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace splitwave::bench {
 
-// What "us" counts. cpu: the calling thread's CPU time, on one thread only; it leaves out what other
-// processes of a shared machine take, not their effect on caches, clocks and sibling threads.
+// What "us" counts. cpu: the calling thread's CPU time, on one thread only; it leaves out what
+// other processes of a shared machine take, not their effect on caches, clocks and sibling threads.
 enum class BenchClock : std::uint8_t { wall, cpu };
 
 struct CpuBenchOptions {

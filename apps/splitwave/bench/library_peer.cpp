@@ -1,6 +1,6 @@
-// The best library composition of one decode call: gather and dequantise, S = Q K^T, softmax, O = P V
-// for each row. Owns the compositions (which library, and whether rows or products are spread over the
-// threads) and the choice among them by time.
+// The best library composition of one decode call: gather and dequantise, S = Q K^T, softmax, O = P
+// V for each row. Owns the compositions (which library, and whether rows or products are spread
+// over the threads) and the choice among them by time.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,8 @@ using Buffer = std::unique_ptr<T[], Free>;
 template <class T>
 Buffer<T> make_buffer(std::int64_t count) {
   const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
-  const std::size_t padded = (bytes + k_alignment_bytes - 1) / k_alignment_bytes * k_alignment_bytes;
+  const std::size_t padded =
+      (bytes + k_alignment_bytes - 1) / k_alignment_bytes * k_alignment_bytes;
   return Buffer<T>(static_cast<T*>(std::aligned_alloc(k_alignment_bytes, padded)));
 }
 
@@ -292,7 +293,8 @@ void LibraryPeer::run_products(int rows) {
 
 void LibraryPeer::settle() {
   if (!compositions_[chosen_].gemms.front()->idles_busily()) return;
-  // OpenBLAS threads yield in a loop for about 2^26 cycles, GNU OpenMP's spin for a few milliseconds.
+  // OpenBLAS threads yield in a loop for about 2^26 cycles, GNU OpenMP's spin for a few
+  // milliseconds.
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
 }
 

@@ -1,6 +1,6 @@
 // OpenBLAS sgemm, loaded when first asked for. Owns the load: OPENBLAS_CORETYPE, which some
-// environments set, makes the library pick another processor's kernels, and it is read once, when the
-// library initialises; so it is unset around the load and restored.
+// environments set, makes the library pick another processor's kernels, and it is read once, when
+// the library initialises; so it is unset around the load and restored.
 #include <dlfcn.h>
 
 #include <atomic>

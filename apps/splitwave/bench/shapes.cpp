@@ -20,8 +20,10 @@ double Shape::bytes_per_row() const {
 
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all = {
-      {"v4-flash", "V4-Flash, CSA layer: window 128 + top-k 512", KvFormat::v4, 64, 128, 512, 64, 64},
-      {"v4-pro", "V4-Pro, CSA layer: window 128 + top-k 1024", KvFormat::v4, 128, 128, 1024, 64, 64},
+      {"v4-flash", "V4-Flash, CSA layer: window 128 + top-k 512", KvFormat::v4, 64, 128, 512, 64,
+       64},
+      {"v4-pro", "V4-Pro, CSA layer: window 128 + top-k 1024", KvFormat::v4, 128, 128, 1024, 64,
+       64},
       {"v4-swa", "V4, window-only layer", KvFormat::v4, 64, 128, 0, 64, 64},
       {"v4-c128", "V4-Flash, HCA layer at 64 Ki tokens: window 128 + 512 of ratio 128, pages of 2",
        KvFormat::v4, 64, 128, 512, 64, 2},

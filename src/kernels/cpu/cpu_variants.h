@@ -1,5 +1,5 @@
-// The CPU backend's variants as data. Owns their names, head blocks and tuned defaults; a variant is
-// one ISA's kernel table with one head block. Called by src/runtime.
+// The CPU backend's variants as data. Owns their names, head blocks and tuned defaults; a variant
+// is one ISA's kernel table with one head block. Called by src/runtime.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace splitwave::cpu {
 
-// KV rows of one softmax step. Changes bits: part of the numerics class's name. 64: the longest tile
-// whose V panel and probabilities fit a 32 KB L1 together (docs/kernels/cpu.md, "Tile rows").
+// KV rows of one softmax step. Changes bits: part of the numerics class's name. 64: the longest
+// tile whose V panel and probabilities fit a 32 KB L1 together (docs/kernels/cpu.md, "Tile rows").
 inline constexpr int k_tile_rows_default = 64;
 
 // The variants of one table, smallest head block first.

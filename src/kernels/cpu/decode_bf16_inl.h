@@ -1,13 +1,16 @@
-// The bf16 decode kernel: both products by a dot of bf16 pairs accumulated in fp32 (vdpbf16ps), twice
-// the multiply-adds an instruction. Owns the pair layouts and the micro-kernels; rows are staged,
-// decoded and exponentiated by the fp32 AVX-512 table. A template over the dot, so that the same code
-// runs with vdpbf16ps (decode_avx512bf16.cpp) and with a software model of it (the tests), on any
-// processor with AVX-512. Included by those two only; needs AVX-512 F, BW, VL and DQ.
+// The bf16 decode kernel: both products by a dot of bf16 pairs accumulated in fp32 (vdpbf16ps),
+// twice the multiply-adds an instruction. Owns the pair layouts and the micro-kernels; rows are
+// staged, decoded and exponentiated by the fp32 AVX-512 table. A template over the dot, so that the
+// same code runs with vdpbf16ps (decode_avx512bf16.cpp) and with a software model of it (the
+// tests), on any processor with AVX-512. Included by those two only; needs AVX-512 F, BW, VL and
+// DQ.
 //
 // q       panel -> group of up to 64 heads -> [32 dim pairs][heads], a 32-bit pair a cell
-// tile    K: panel -> [tile_rows_capacity][64] bf16, then V: panel -> [row pairs][64 dims], a 32-bit
+// tile    K: panel -> [tile_rows_capacity][64] bf16, then V: panel -> [row pairs][64 dims], a
+// 32-bit
 //         pair (even row low, odd row high) a cell
-// scores  fp32 [rows][heads_padded], then in place the probabilities as pairs [row pairs][heads_padded]
+// scores  fp32 [rows][heads_padded], then in place the probabilities as pairs [row
+// pairs][heads_padded]
 #pragma once
 
 #include <immintrin.h>

@@ -1,7 +1,7 @@
-// Runs one decode call on the worker pool. Owns the work items (row, chunk, head block), who computes
-// them, the order in which a row's chunks are folded, and the workspace. Must not know plans or
-// environment variables: the caller says head block, chunk rows, tile rows and prefetch. Called by
-// src/runtime/cpu_backend.cpp.
+// Runs one decode call on the worker pool. Owns the work items (row, chunk, head block), who
+// computes them, the order in which a row's chunks are folded, and the workspace. Must not know
+// plans or environment variables: the caller says head block, chunk rows, tile rows and prefetch.
+// Called by src/runtime/cpu_backend.cpp.
 //
 // Bits: a chunk's partial depends on the row's own entries, tile_rows and the kernel table's
 // arithmetic. Partials of a row are folded left to right by DecodeKernels::merge, whoever computed

@@ -76,7 +76,8 @@ struct FinishTask {
 
 struct DecodeKernels {
   const char* isa = nullptr;         // "avx512", "avx2", "neon", "scalar", "avx512_bf16"
-  const char* arithmetic = nullptr;  // what fixes the bits: tables of one arithmetic are bitwise equal
+  const char* arithmetic =
+      nullptr;  // what fixes the bits: tables of one arithmetic are bitwise equal
   // q: bf16 [heads] with the stride, dims contiguous; packed: panels of 64 dims, pad heads zero.
   void (*pack_q)(const std::uint16_t* q, std::int64_t head_stride, int heads, int heads_padded,
                  int dims, float* packed) = nullptr;

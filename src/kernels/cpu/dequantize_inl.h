@@ -1,7 +1,7 @@
-// fp8 rows to an fp32 tile for the Highway target being compiled: each KV row once, for all heads of
-// the block. Owns the vector e4m3 decoder and the prefetch of rows to come; the exact cases that the
-// fast path leaves out (NaN codes, extreme scales, rounding ties) go through src/formats. Included by
-// decode_simd.cpp only, once a target.
+// fp8 rows to an fp32 tile for the Highway target being compiled: each KV row once, for all heads
+// of the block. Owns the vector e4m3 decoder and the prefetch of rows to come; the exact cases that
+// the fast path leaves out (NaN codes, extreme scales, rounding ties) go through src/formats.
+// Included by decode_simd.cpp only, once a target.
 #if defined(SPLITWAVE_KERNELS_CPU_DEQUANTIZE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPLITWAVE_KERNELS_CPU_DEQUANTIZE_INL_H
 #undef SPLITWAVE_KERNELS_CPU_DEQUANTIZE_INL_H
@@ -82,10 +82,10 @@ class RowPrefetcher {
   int done_ = 0;
 };
 
-// 2 * k_lanes codes to floats times 2^-8. An e4m3 code's magnitude bits, moved to the top of an f16's
-// exponent and mantissa, read as the value times 2^-8 (bias 15 against 7), subnormals included;
-// sign-extension and a shift by 7 put the sign into bits 15 and 14, and bit 14 is cleared. NaN codes
-// come out finite: the caller has excluded them.
+// 2 * k_lanes codes to floats times 2^-8. An e4m3 code's magnitude bits, moved to the top of an
+// f16's exponent and mantissa, read as the value times 2^-8 (bias 15 against 7), subnormals
+// included; sign-extension and a shift by 7 put the sign into bits 15 and 14, and bit 14 is
+// cleared. NaN codes come out finite: the caller has excluded them.
 HWY_INLINE void DecodeCodes(const std::uint8_t* codes, VF& low, VF& high) {
   const DF d;
 #if HWY_TARGET == HWY_SCALAR
@@ -97,7 +97,8 @@ HWY_INLINE void DecodeCodes(const std::uint8_t* codes, VF& low, VF& high) {
   const hn::Rebind<hwy::float16_t, DF> df16;
   const hn::Rebind<std::int16_t, DF> d16_half;
   const auto wide = hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(codes)));
-  const auto half = hn::And(hn::ShiftLeft<7>(wide), hn::Set(d16, static_cast<std::int16_t>(0xBFFF)));
+  const auto half =
+      hn::And(hn::ShiftLeft<7>(wide), hn::Set(d16, static_cast<std::int16_t>(0xBFFF)));
   low = hn::PromoteTo(d, hn::BitCast(df16, hn::LowerHalf(d16_half, half)));
   high = hn::PromoteTo(d, hn::BitCast(df16, hn::UpperHalf(d16_half, half)));
 #endif
@@ -125,8 +126,8 @@ HWY_INLINE void DequantizeRope(const std::uint8_t* from, float* to) {
   }
 }
 
-// One V4 group: 64 codes, one scale. Scales above 2^119 would overflow scale * 2^8, and 0xFF is NaN:
-// those, and NaN codes, take the exact path.
+// One V4 group: 64 codes, one scale. Scales above 2^119 would overflow scale * 2^8, and 0xFF is
+// NaN: those, and NaN codes, take the exact path.
 HWY_INLINE void DequantizeV4(const std::uint8_t* codes, std::uint8_t scale_code, float* to) {
   static_assert(k_v4_scale_group == k_panel_dims, "one scale a panel");
   constexpr int k_scale_code_plain_max = 246;
@@ -146,13 +147,14 @@ HWY_INLINE void DequantizeV4(const std::uint8_t* codes, std::uint8_t scale_code,
   }
 }
 
-// One rounding of code * scale to bf16: the product of 4 and 24 significant bits is exact in double.
+// One rounding of code * scale to bf16: the product of 4 and 24 significant bits is exact in
+// double.
 HWY_INLINE float RoundedProduct(std::uint8_t code, float scale) {
   return bf16_to_float(double_to_bf16(double{decode_e4m3(code)} * double{scale}));
 }
 
-// product is already rounded to fp32; rounding it again to bf16 is the one rounding that the contract
-// asks for unless it lies on a bf16 tie, where the bits that fp32 dropped decide.
+// product is already rounded to fp32; rounding it again to bf16 is the one rounding that the
+// contract asks for unless it lies on a bf16 tie, where the bits that fp32 dropped decide.
 HWY_INLINE void StoreV32(VF product, const std::uint8_t* codes, float scale, float* to) {
   const DF d;
   const hn::RebindToUnsigned<DF> du;
@@ -201,7 +203,8 @@ HWY_INLINE void StageRows(const TileTask& task) {
   const int data_bytes = task.format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
   constexpr int k_step = HWY_LANES(std::uint8_t);
   for (int t = 0; t < task.row_count; ++t) {
-    // A distance shorter than the tile: the products before it fetched the first `prefetch` rows only.
+    // A distance shorter than the tile: the products before it fetched the first `prefetch` rows
+    // only.
     const int ahead = t + task.prefetch;
     if (task.prefetch > 0 && ahead < task.row_count) PrefetchRow(task.format, task.rows[ahead]);
     const RowRef& row = task.rows[t];

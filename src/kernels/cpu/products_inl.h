@@ -1,7 +1,8 @@
 // The two matrix products of one tile, S = K q and O += P V, as register-blocked micro-kernels for
-// the Highway target being compiled. Every element is one chain of multiply-adds in ascending order of
-// the contracted index, whatever block it falls into: that is what makes a head's bits independent of
-// head count, tile position and vector width. Included by decode_simd.cpp only, once a target.
+// the Highway target being compiled. Every element is one chain of multiply-adds in ascending order
+// of the contracted index, whatever block it falls into: that is what makes a head's bits
+// independent of head count, tile position and vector width. Included by decode_simd.cpp only, once
+// a target.
 #if defined(SPLITWAVE_KERNELS_CPU_PRODUCTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPLITWAVE_KERNELS_CPU_PRODUCTS_INL_H
 #undef SPLITWAVE_KERNELS_CPU_PRODUCTS_INL_H
@@ -20,8 +21,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace splitwave::cpu::HWY_NAMESPACE {
 
-// Registers decide the blocks: 32 (AVX-512, NEON) hold 24 accumulators, 4 vectors of one operand and
-// a broadcast; 16 (AVX2) hold 12, 2 and 1.
+// Registers decide the blocks: 32 (AVX-512, NEON) hold 24 accumulators, 4 vectors of one operand
+// and a broadcast; 16 (AVX2) hold 12, 2 and 1.
 inline constexpr int k_block_vectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 inline constexpr int k_accumulators_max = HWY_TARGET == HWY_AVX2 ? 12 : 24;
 // Heads of one group of q: the vectors of one S block.
@@ -32,7 +33,8 @@ static_assert(k_group_heads % k_head_pad == 0 || k_head_pad % k_group_heads == 0
 // KV rows of one S block of so many head vectors.
 constexpr int ScoreRows(int vectors) { return std::min(12, k_accumulators_max / vectors); }
 
-// Calls block<n>(at) for consecutive pieces of [0, count): as many of kBlock as fit, then 8, 4, 2, 1.
+// Calls block<n>(at) for consecutive pieces of [0, count): as many of kBlock as fit, then 8, 4,
+// 2, 1.
 template <int kBlock, class Block>
 HWY_INLINE void ForBlocks(int count, const Block& block) {
   int at = 0;
@@ -54,7 +56,8 @@ HWY_INLINE void ForBlocks(int count, const Block& block) {
   if (at < count) block.template operator()<1>(at);
 }
 
-// S rows [0, kRows) of one head group over one panel. q: [64][kVectors * k_lanes]; k: rows of 64 dims.
+// S rows [0, kRows) of one head group over one panel. q: [64][kVectors * k_lanes]; k: rows of 64
+// dims.
 template <int kVectors, int kRows>
 HWY_INLINE void ScoreBlock(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k,
                            float* HWY_RESTRICT s, std::ptrdiff_t s_stride, bool is_first_panel) {
@@ -114,8 +117,8 @@ HWY_INLINE void Scores(const TileTask& task) {
   }
 }
 
-// O rows [0, kHeads) x (k_block_vectors * k_lanes) dims += P V over one tile. later: a KV row that a
-// later tile needs, prefetched along the way (a burst would wait for the fill buffers), or null.
+// O rows [0, kHeads) x (k_block_vectors * k_lanes) dims += P V over one tile. later: a KV row that
+// a later tile needs, prefetched along the way (a burst would wait for the fill buffers), or null.
 template <int kHeads>
 HWY_INLINE void ValueBlock(const TileTask& task, int h0, const float* HWY_RESTRICT v,
                            float* HWY_RESTRICT o, const std::uint8_t* later) {
@@ -180,8 +183,8 @@ HWY_INLINE void Values(const TileTask& task) {
 }
 
 // q in the order that ScoreBlock reads: panel, head group, dim, head; pad heads are zero.
-inline void PackQ(const std::uint16_t* q, std::int64_t head_stride, int heads, int heads_padded, int dims,
-           float* packed) {
+inline void PackQ(const std::uint16_t* q, std::int64_t head_stride, int heads, int heads_padded,
+                  int dims, float* packed) {
   for (int p = 0; p < dims / k_panel_dims; ++p) {
     for (int g = 0; g < heads_padded; g += k_group_heads) {
       const int width = std::min(k_group_heads, heads_padded - g);

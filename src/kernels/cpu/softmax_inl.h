@@ -1,6 +1,6 @@
 // Vector exp2, the online softmax of one tile, the merge and the final normalisation, for the
-// Highway target being compiled. Every lane is one head and every loop over KV rows is sequential, so
-// a head's bits do not depend on the lanes beside it nor on the vector's width. Included by
+// Highway target being compiled. Every lane is one head and every loop over KV rows is sequential,
+// so a head's bits do not depend on the lanes beside it nor on the vector's width. Included by
 // decode_simd.cpp only, once a target.
 #if defined(SPLITWAVE_KERNELS_CPU_SOFTMAX_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPLITWAVE_KERNELS_CPU_SOFTMAX_INL_H
@@ -26,8 +26,8 @@ inline constexpr int k_lanes = HWY_LANES(float);
 static_assert(k_head_pad % k_lanes == 0, "a padded head block is whole vectors");
 
 // 2^x for any float: NaN gives NaN, x < -126.5 gives 0, x > 127.5 gives +inf.
-// x = n + r, |r| <= 1/2; 2^r by 1 + r * (degree 5, Chebyshev nodes, 2^0 exact); the largest relative
-// error over all floats in [-126, 0] is asserted in tests/kernels_cpu/softmax_test.cpp.
+// x = n + r, |r| <= 1/2; 2^r by 1 + r * (degree 5, Chebyshev nodes, 2^0 exact); the largest
+// relative error over all floats in [-126, 0] is asserted in tests/kernels_cpu/softmax_test.cpp.
 HWY_INLINE VF Exp2(VF x) {
   const DF d;
   const hn::RebindToSigned<DF> di;
@@ -110,8 +110,8 @@ HWY_INLINE void SoftmaxTile(const TileTask& task) {
   for (; h < task.heads_padded; h += k_lanes) SoftmaxColumns<1>(task, h);
 }
 
-// into := merge(into, from). Both are rescaled to the common maximum; l and o by one multiply and one
-// multiply-add, in this operand order.
+// into := merge(into, from). Both are rescaled to the common maximum; l and o by one multiply and
+// one multiply-add, in this operand order.
 inline void Merge(int heads, int heads_padded, const Partial& into, const Partial& from) {
   const DF d;
   HWY_ALIGN float factor_into[k_heads_max];

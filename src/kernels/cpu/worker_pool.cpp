@@ -1,4 +1,5 @@
-// Epoch-counted hand-over: the caller publishes a job and raises the epoch; each worker runs it once.
+// Epoch-counted hand-over: the caller publishes a job and raises the epoch; each worker runs it
+// once.
 #include "kernels/cpu/worker_pool.h"
 
 #include <algorithm>

@@ -22,8 +22,8 @@ class WorkerPool {
 
   [[nodiscard]] int threads() const { return threads_; }
 
-  // Calls body(worker) once for each worker in [0, min(workers, threads())) and returns when all have
-  // returned. One run at a time; body must not throw and must not run the pool.
+  // Calls body(worker) once for each worker in [0, min(workers, threads())) and returns when all
+  // have returned. One run at a time; body must not throw and must not run the pool.
   template <class Body>
   void run(int workers, Body&& body) {
     using Plain = std::remove_reference_t<Body>;

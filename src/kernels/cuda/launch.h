@@ -1,6 +1,7 @@
-// How the runtime starts a variant. Owns the table from a variant's name to its host functions; exists
-// only in builds with CUDA. Each variant's .cu defines one VariantLauncher; the build lists those that
-// it compiled (SPLITWAVE_CUDA_ARCHS may leave some out). Called by src/runtime/cuda_backend.cpp.
+// How the runtime starts a variant. Owns the table from a variant's name to its host functions;
+// exists only in builds with CUDA. Each variant's .cu defines one VariantLauncher; the build lists
+// those that it compiled (SPLITWAVE_CUDA_ARCHS may leave some out). Called by
+// src/runtime/cuda_backend.cpp.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +20,9 @@ struct VariantLauncher {
   const char* name = nullptr;
   // Loads the kernel and raises its shared-memory limit. Not on the run path.
   cudaError_t (*prepare)() = nullptr;
-  // Starts `ctas` CTAs. Allocates nothing, synchronises nothing. after_schedule: the schedule kernel
-  // precedes it in the stream and may be overlapped with its start (programmatic dependent launch).
+  // Starts `ctas` CTAs. Allocates nothing, synchronises nothing. after_schedule: the schedule
+  // kernel precedes it in the stream and may be overlapped with its start (programmatic dependent
+  // launch).
   cudaError_t (*launch)(const DecodeParams& params, int ctas, bool after_schedule,
                         cudaStream_t stream) = nullptr;
   KernelPointer kernel = nullptr;

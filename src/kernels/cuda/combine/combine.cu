@@ -1,5 +1,6 @@
-// Left fold of a row's partials in chunk order, with the functions that the decode kernels fold with. A
-// (row, head) has 128 threads, 4 dims each; partials are requested 8 at a time and folded one by one.
+// Left fold of a row's partials in chunk order, with the functions that the decode kernels fold
+// with. A (row, head) has 128 threads, 4 dims each; partials are requested 8 at a time and folded
+// one by one.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/combine/combine.h"
@@ -82,7 +83,8 @@ __global__ void __launch_bounds__(k_threads)
   uint2 packed;
   packed.x = pack_bf16(__fmul_rn(sum[0], inverse), __fmul_rn(sum[1], inverse));
   packed.y = pack_bf16(__fmul_rn(sum[2], inverse), __fmul_rn(sum[3], inverse));
-  *reinterpret_cast<uint2*>(p.out + row * p.out_row_stride + head * p.out_head_stride + dim) = packed;
+  *reinterpret_cast<uint2*>(p.out + row * p.out_row_stride + head * p.out_head_stride + dim) =
+      packed;
   if (p.lse != nullptr && dim == 0) p.lse[row * p.lse_row_stride + head] = natural_lse(running);
 }
 

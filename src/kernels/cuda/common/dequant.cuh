@@ -7,8 +7,8 @@
 
 namespace splitwave::cuda {
 
-// prmt with all four bits of each selector nibble: 8 + i replicates byte i's sign. __byte_perm clears
-// the top bits, which would lose every sign.
+// prmt with all four bits of each selector nibble: 8 + i replicates byte i's sign. __byte_perm
+// clears the top bits, which would lose every sign.
 __device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
                                                        std::uint32_t selector) {
   std::uint32_t out;
@@ -19,8 +19,8 @@ __device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uin
 // Four e4m3 codes to two f16 pairs, the codes' own order. Exact: value = code * k_code_f16_scale.
 //   sm_89 and up: one cvt a pair; a NaN code gives NaN.
 //   before: integer. The byte's 7 magnitude bits land on f16's exponent and mantissa with the bias
-//   difference 15 - 7 = 8 as a factor 2^-8, subnormals included; NaN codes come out as 480 * 2^-8 and
-//   are found by has_nan_code.
+//   difference 15 - 7 = 8 as a factor 2^-8, subnormals included; NaN codes come out as 480 * 2^-8
+//   and are found by has_nan_code.
 #if __CUDA_ARCH__ >= 890
 inline constexpr float k_code_f16_scale = 1.0F;
 inline constexpr bool k_convert_keeps_nan = true;
@@ -57,9 +57,9 @@ __device__ __forceinline__ std::uint32_t has_nan_code(std::uint32_t codes) {
   return ((codes & 0x7F7F7F7FU) + 0x01010101U) & 0x80808080U;
 }
 
-// bf16 pair (code of `a`, code of `b`) * 2^-120, both at byte `Byte` of their word: sign to bit 15, the
-// 7 magnitude bits to bits 10..4. Exact, subnormals included; NaN codes come out as 480 * 2^-120 (a
-// NaN has already reached the score, and P is NaN).
+// bf16 pair (code of `a`, code of `b`) * 2^-120, both at byte `Byte` of their word: sign to bit 15,
+// the 7 magnitude bits to bits 10..4. Exact, subnormals included; NaN codes come out as 480 *
+// 2^-120 (a NaN has already reached the score, and P is NaN).
 template <int Byte>
 __device__ __forceinline__ std::uint32_t e4m3_pair_to_bf16(std::uint32_t a, std::uint32_t b) {
   constexpr std::uint32_t selector =
@@ -77,7 +77,8 @@ __device__ __forceinline__ std::uint32_t multiply_bf16x2(std::uint32_t a, std::u
 
 inline constexpr std::uint32_t k_bf16x2_two_to_120 = 0x7B807B80U;  // (127 + 120) << 7, twice
 
-// Two e8m0 scales in the low byte of each half to bf16 pairs of 2^(120 + k), k = e - 127: (e + 120) <<
+// Two e8m0 scales in the low byte of each half to bf16 pairs of 2^(120 + k), k = e - 127: (e + 120)
+// <<
 // 7. Valid for e <= 134; beyond, exponent 254 would be passed.
 __device__ __forceinline__ std::uint32_t e8m0_pair_to_bf16_times_2_120(std::uint32_t halves) {
   return halves * 0x80U + 0x3C003C00U;
@@ -89,8 +90,8 @@ __device__ __forceinline__ std::uint32_t has_large_scale(std::uint32_t scales) {
   return ((scales & 0x7F7F7F7FU) + 0x79797979U) & scales & 0x80808080U;
 }
 
-// e8m0 byte of a word as fp32 2^(e - 127); e = 0 gives 0 (2^-127 is below every product that an fp32
-// score can hold), e = 255 gives inf and is handled by has_nan_scale.
+// e8m0 byte of a word as fp32 2^(e - 127); e = 0 gives 0 (2^-127 is below every product that an
+// fp32 score can hold), e = 255 gives inf and is handled by has_nan_scale.
 __device__ __forceinline__ float e8m0_to_f32(std::uint32_t word, int byte) {
   return __uint_as_float(__byte_perm(word, 0, 0x0444 | (byte << 12)) >> 1);
 }

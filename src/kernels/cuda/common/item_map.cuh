@@ -1,6 +1,6 @@
-// From an item's number to the item, and a row's effective lengths. Owns the device side of the work
-// decomposition; shared by every family. The cut of a row depends on its own lengths and chunk_rows
-// alone; which CTA gets which piece never changes a bit.
+// From an item's number to the item, and a row's effective lengths. Owns the device side of the
+// work decomposition; shared by every family. The cut of a row depends on its own lengths and
+// chunk_rows alone; which CTA gets which piece never changes a bit.
 #pragma once
 
 #include "kernels/cuda/common/params.h"
@@ -41,8 +41,8 @@ __device__ __forceinline__ void fill_lengths(const DecodeParams& p, Item& item, 
   item.length_total = item.length_main + row_length(p, 1, item.row, lane);
 }
 
-// The CTA's item of a round: there and back over the CTAs, so that with items in falling order nobody
-// gets the longest of every round.
+// The CTA's item of a round: there and back over the CTAs, so that with items in falling order
+// nobody gets the longest of every round.
 __device__ __forceinline__ int item_index(int round) {
   const int ctas = static_cast<int>(gridDim.x);
   const int cta = static_cast<int>(blockIdx.x);
@@ -60,7 +60,8 @@ __device__ __forceinline__ Item item_at(const DecodeParams& p, int index, int la
   if (index >= map.items) return item;
   // Pieces of equal number are together, prefixes first: the longest items start first.
   const int piece = index / map.pairs;
-  const int pair = index - piece * map.pairs;  // heads of a row are neighbours: they share its rows in L2
+  const int pair =
+      index - piece * map.pairs;  // heads of a row are neighbours: they share its rows in L2
   item.row = pair / p.head_blocks;
   item.head_block = pair - item.row * p.head_blocks;
   item.chunk_begin = piece * map.piece_chunks;

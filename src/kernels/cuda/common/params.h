@@ -1,6 +1,7 @@
-// What a decode launch is given. Owns the parameter blocks that every kernel family, the schedule and
-// the combine step share; plain data, so that the host fills them without CUDA headers. The host side
-// is src/runtime/cuda_backend.cpp; device code reads them from constant memory (__grid_constant__).
+// What a decode launch is given. Owns the parameter blocks that every kernel family, the schedule
+// and the combine step share; plain data, so that the host fills them without CUDA headers. The
+// host side is src/runtime/cuda_backend.cpp; device code reads them from constant memory
+// (__grid_constant__).
 #pragma once
 
 #include <cstdint>

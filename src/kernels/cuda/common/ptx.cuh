@@ -1,6 +1,6 @@
 // Thin wrappers over PTX that CUDA C++ does not offer: shared-memory accesses by 32-bit address,
-// cp.async, mbarrier, named barriers, ldmatrix, programmatic dependent launch. Owns no policy. Every
-// wrapper compiles for sm_80 and up; what an architecture lacks is replaced where it says so.
+// cp.async, mbarrier, named barriers, ldmatrix, programmatic dependent launch. Owns no policy.
+// Every wrapper compiles for sm_80 and up; what an architecture lacks is replaced where it says so.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,8 @@ __device__ __forceinline__ uint2 load_matrix_x2_transposed(std::uint32_t address
   return v;
 }
 
-// ---- cp.async: size_bytes of the source are read, the rest of the 16 (8) bytes becomes zero ------
+// ---- cp.async: size_bytes of the source are read, the rest of the 16 (8) bytes becomes zero
+// ------
 __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
@@ -142,9 +143,9 @@ __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// ---- programmatic dependent launch (sm_90 and up; nothing to do before) --------------------------
-// Returns when the preceding kernel of the stream has finished and its writes are visible. Without the
-// launch attribute it returns at once.
+// ---- programmatic dependent launch (sm_90 and up; nothing to do before)
+// -------------------------- Returns when the preceding kernel of the stream has finished and its
+// writes are visible. Without the launch attribute it returns at once.
 __device__ __forceinline__ void wait_for_preceding_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

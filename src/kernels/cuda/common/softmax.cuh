@@ -1,6 +1,6 @@
-// Online softmax and the merge of partial results. Owns the arithmetic that fixes a row's bits: every
-// family and the combine step use these functions, in explicit rounding modes, so that a result does
-// not depend on where a fold happens.
+// Online softmax and the merge of partial results. Owns the arithmetic that fixes a row's bits:
+// every family and the combine step use these functions, in explicit rounding modes, so that a
+// result does not depend on where a fold happens.
 //
 // A partial is (m, l, O): m = max score in log2 units, l = sum of 2^(score - m), O = sum of
 // 2^(score - m) V. Empty: m = -inf, l = 0. A NaN score makes l NaN and never touches m.
@@ -37,8 +37,8 @@ __device__ __forceinline__ Partial empty_partial() { return {minus_infinity(), 0
 // NaN is not empty: a row of NaN scores has keys.
 __device__ __forceinline__ bool is_empty(const Partial& p) { return p.l == 0.0F; }
 
-// How two partials become one. weight 1 and 0 exactly when a side is empty: the other passes through
-// bit by bit, so that trailing empty chunks change nothing.
+// How two partials become one. weight 1 and 0 exactly when a side is empty: the other passes
+// through bit by bit, so that trailing empty chunks change nothing.
 struct Merge {
   Partial merged;
   float weight_a;
@@ -61,8 +61,8 @@ __device__ __forceinline__ float merge_value(float weight_a, float a, float weig
   return __fmaf_rn(weight_a, a, __fmul_rn(weight_b, b));
 }
 
-// 1 / (l + 2^(sink - m)), 0 for an empty row. sink in natural units joins the denominator only; -inf:
-// none.
+// 1 / (l + 2^(sink - m)), 0 for an empty row. sink in natural units joins the denominator only;
+// -inf: none.
 __device__ __forceinline__ float inverse_denominator(const Partial& p, float sink) {
   if (is_empty(p)) return 0.0F;
   const float with_sink = exp2_fast(__fsub_rn(__fmul_rn(sink, k_log2_e), p.m));

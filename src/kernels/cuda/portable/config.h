@@ -7,8 +7,8 @@
 //   qk_warps        S^T = K Q^T of 16-token tiles, softmax, P and scales to shared memory
 //   pv_warps        O^T += V^T P, 512 / pv_warps dims each
 //   producer_warps  cp.async of raw cache rows into a ring of stages
-// K and V^T are the A operand of mma.sync, converted in registers from the raw fp8 rows; heads are the
-// N side, so 8 heads cost 8 heads.
+// K and V^T are the A operand of mma.sync, converted in registers from the raw fp8 rows; heads are
+// the N side, so 8 heads cost 8 heads.
 #pragma once
 
 #include <array>
@@ -35,8 +35,8 @@ struct PortableConfig {
 };
 
 // Bytes of a raw row in the ring.
-//   V4:   [0, 576) data row, [576, 584) scale row, [584, 592) pad: 592 = 148 words = 20 mod 32 banks
-//   V3.2: [0, 656) the interleaved row: 656 = 164 words = 4 mod 32 banks
+//   V4:   [0, 576) data row, [576, 584) scale row, [584, 592) pad: 592 = 148 words = 20 mod 32
+//   banks V3.2: [0, 656) the interleaved row: 656 = 164 words = 4 mod 32 banks
 // Both give 8 rows 8 different multiples of 4 banks, so that the QK reads (2 rows x 64 B a quarter
 // warp) and the PV reads (4 rows x 32 B a half warp) meet no bank twice with k_qk_row below.
 [[nodiscard]] consteval int ring_row_bytes(KvFormat format) {

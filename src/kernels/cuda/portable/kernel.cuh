@@ -1,6 +1,6 @@
 // The portable decode kernel: barriers, roles, launcher. Owns the entry point; one .cu per variant
-// expands SPLITWAVE_PORTABLE_VARIANT. Grid: any number of CTAs, each takes items blockIdx, blockIdx +
-// gridDim, ... so that the ring stays busy from one item to the next.
+// expands SPLITWAVE_PORTABLE_VARIANT. Grid: any number of CTAs, each takes items blockIdx, blockIdx
+// + gridDim, ... so that the ring stays busy from one item to the next.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,10 +1,10 @@
 // The producer role: finds items, reads index lists, gathers raw cache rows into the ring with
-// cp.async. Owns validity: an invalid row is never read, its bytes in the ring are zero (0 * NaN would
-// poison O) and its bit in `valid` is clear.
+// cp.async. Owns validity: an invalid row is never read, its bytes in the ring are zero (0 * NaN
+// would poison O) and its bit in `valid` is clear.
 //
 // Every producer warp fills its own `part` rows of each stage. A lane resolves one row; 32 / part
-// stages are resolved at a time. Two copies bring most of a row: one instruction moves 512 bytes of one
-// row, one the last bytes of several.
+// stages are resolved at a time. Two copies bring most of a row: one instruction moves 512 bytes of
+// one row, one the last bytes of several.
 #pragma once
 
 #include "kernels/cuda/common/gather.cuh"
@@ -15,11 +15,13 @@ namespace splitwave::cuda::portable {
 template <class V>
 struct Producer {
   static constexpr PortableConfig k = V::shape.config;
-  static constexpr int k_part = k.stage_rows / k.producer_warps;  // rows of a stage that a warp fills
+  static constexpr int k_part =
+      k.stage_rows / k.producer_warps;  // rows of a stage that a warp fills
   static constexpr int k_batch_stages = 32 / k_part;              // stages that 32 lanes resolve
   static constexpr int k_row_bytes = V::shape.ring_row_bytes;
   static constexpr int k_data_bytes = k.format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
-  static constexpr int k_tail_chunks = (k_data_bytes - 512) / 16;  // 16-byte pieces past the first 512
+  static constexpr int k_tail_chunks =
+      (k_data_bytes - 512) / 16;  // 16-byte pieces past the first 512
   static_assert(k_part * k.producer_warps == k.stage_rows && 32 % k_part == 0);
 
   const DecodeParams& p;
@@ -96,8 +98,8 @@ struct Producer {
     if constexpr (k.format == KvFormat::v4) {
       // Each lane brings its own row's scales; an invalid row's become zero.
       if (lane / k_part == s) {
-        ptx::copy_async_8(to + (lane % k_part) * k_row_bytes + k_ring_scale_offset_bytes, row.scales,
-                          row.is_valid ? 8 : 0);
+        ptx::copy_async_8(to + (lane % k_part) * k_row_bytes + k_ring_scale_offset_bytes,
+                          row.scales, row.is_valid ? 8 : 0);
       }
     }
     const std::uint32_t full = smem.ring_full(cursor.stage);

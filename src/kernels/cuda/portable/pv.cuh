@@ -1,9 +1,9 @@
 // The PV role: O^T += V^T P, the fold of chunks, the result. Owns the output. Warp w has dims
-// [w * 512 / pv_warps, ...), in groups of 64 that share a scale; a thread ends with 8 consecutive dims
-// of each of its heads.
+// [w * 512 / pv_warps, ...), in groups of 64 that share a scale; a thread ends with 8 consecutive
+// dims of each of its heads.
 //
-// V's arithmetic: bf16(code * scale) times bf16 P; exact in V4, one rounding in V3.2. fp32 accumulation
-// over 16 tokens at a time, in the order of the list.
+// V's arithmetic: bf16(code * scale) times bf16 P; exact in V4, one rounding in V3.2. fp32
+// accumulation over 16 tokens at a time, in the order of the list.
 #pragma once
 
 #include "kernels/cuda/common/dequant.cuh"
@@ -77,7 +77,8 @@ struct ValueWarp {
     }
   }
 
-  // ---- one tile ----------------------------------------------------------------------------------
+  // ---- one tile
+  // ----------------------------------------------------------------------------------
   __device__ void accumulate_tile(int rows, bool is_first) {
     forget_addresses();
     const int buffer = tiles.buffer();
@@ -110,8 +111,8 @@ struct ValueWarp {
     cursor.advance();
   }
 
-  // O is relative to the largest score so far. A factor of exactly 1 for every head of the warp (most
-  // tiles) leaves every bit alone, so skipping is not a decision across heads.
+  // O is relative to the largest score so far. A factor of exactly 1 for every head of the warp
+  // (most tiles) leaves every bit alone, so skipping is not a decision across heads.
   __device__ void rescale(int buffer) {
     float2 alpha[k_heads8];
     bool is_one = true;
@@ -270,7 +271,8 @@ struct ValueWarp {
     a.r[3] = __byte_perm(t2, t3, 0x7632);
   }
 
-  // ---- the end of a chunk ------------------------------------------------------------------------
+  // ---- the end of a chunk
+  // ------------------------------------------------------------------------
   struct HeadWeights {
     float previous[2];
     float chunk[2];

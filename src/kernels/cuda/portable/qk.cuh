@@ -1,12 +1,12 @@
 // The QK role: scores of 16-token tiles, online softmax, P for the PV role, the row's statistics.
 // Owns the score arithmetic:
-//   Q is scaled per head by a power of two so that its largest element is near 2^15, then held in f16:
-//   exact unless an element is 2^32 times smaller than the head's largest. K codes are exact in f16.
-//   Each 64-dim group is summed by itself in fp32 and multiplied by the token's scale in fp32, so any
-//   scale works. RoPE dims are bf16 on both sides.
-//   V3.2, whose value is one rounding to bf16 of code * scale, multiplies bf16 by bf16 throughout.
-//   S = rope + sum over groups in order of fma(scale, group sum, S);  score = S * factor(head), in log2
-//   units; the largest score of a tile becomes the reference before its exponentials are taken.
+//   Q is scaled per head by a power of two so that its largest element is near 2^15, then held in
+//   f16: exact unless an element is 2^32 times smaller than the head's largest. K codes are exact
+//   in f16. Each 64-dim group is summed by itself in fp32 and multiplied by the token's scale in
+//   fp32, so any scale works. RoPE dims are bf16 on both sides. V3.2, whose value is one rounding
+//   to bf16 of code * scale, multiplies bf16 by bf16 throughout. S = rope + sum over groups in
+//   order of fma(scale, group sum, S);  score = S * factor(head), in log2 units; the largest score
+//   of a tile becomes the reference before its exponentials are taken.
 // A head's arithmetic does not know how many heads share the CTA.
 #pragma once
 
@@ -96,10 +96,10 @@ struct ScoreWarp {
   }
 
   // ---- Q ----------------------------------------------------------------------------------------
-  // Eight heads a warp at a time: lane 4 h + c reads the dims of head h that fragment column c needs.
-  // Matrix (group, 2 ks + half) holds, for each head, 8 elements: dims 16 c + 4 ks + 2 half + i of the
-  // group at element 2 c + i (RoPE: 32 (ks / 2) + 8 c + 4 (ks % 2) + 2 half + i), which is the order in
-  // which 16-byte loads of a raw row hand out K.
+  // Eight heads a warp at a time: lane 4 h + c reads the dims of head h that fragment column c
+  // needs. Matrix (group, 2 ks + half) holds, for each head, 8 elements: dims 16 c + 4 ks + 2 half
+  // + i of the group at element 2 c + i (RoPE: 32 (ks / 2) + 8 c + 4 (ks % 2) + 2 half + i), which
+  // is the order in which 16-byte loads of a raw row hand out K.
   //
   // The head's largest exponent must be known before anything is stored, so the nope groups wait in
   // registers; the RoPE group is read twice (V3.2's nine groups at once would not fit).
@@ -195,7 +195,8 @@ struct ScoreWarp {
     }
   }
 
-  // ---- items and chunks --------------------------------------------------------------------------
+  // ---- items and chunks
+  // --------------------------------------------------------------------------
   __device__ void attend(const ItemView<V>& item) {
     // Bounds are read again for every chunk: see ItemView.
     for (int chunk = item.chunk_begin(); chunk < item.live_chunk_end(p); ++chunk) {
@@ -207,7 +208,8 @@ struct ScoreWarp {
     }
     // Declared chunks beyond the row's length: empty partials, for the combine step alone.
     if (item.slot() >= 0 && !item.is_folded() && warp == 0 && lane < k_n) {
-      for (int chunk = max(item.live_chunk_end(p), item.chunk_begin()); chunk < item.chunk_end(); ++chunk) {
+      for (int chunk = max(item.live_chunk_end(p), item.chunk_begin()); chunk < item.chunk_end();
+           ++chunk) {
         store_ml(item.slot() + chunk - item.chunk_begin(), empty_partial());
       }
     }
@@ -225,7 +227,8 @@ struct ScoreWarp {
     *to = make_float2(partial.m, partial.l);
   }
 
-  // ---- one tile ----------------------------------------------------------------------------------
+  // ---- one tile
+  // ----------------------------------------------------------------------------------
   __device__ void score_tile(int rows) {
     forget_addresses();
     TileScores tile[k.qk_tiles];
@@ -264,7 +267,8 @@ struct ScoreWarp {
     const std::uint32_t masks =
         smem.base + V::shape.smem.valid + 4 * (at.stage * k.producer_warps);
     tile.valid[0] = (ptx::load_u32(masks + 4 * (row0 / k_part)) >> (row0 % k_part)) & 1U;
-    tile.valid[1] = (ptx::load_u32(masks + 4 * ((row0 + 8) / k_part)) >> ((row0 + 8) % k_part)) & 1U;
+    tile.valid[1] =
+        (ptx::load_u32(masks + 4 * ((row0 + 8) / k_part)) >> ((row0 + 8) % k_part)) & 1U;
     const std::uint32_t low = smem.stage(at.stage) + row0 * k_row_bytes;
     const std::uint32_t high = low + 8 * k_row_bytes;
     tile.low = low;
@@ -370,8 +374,8 @@ struct ScoreWarp {
                    });
   }
 
-  // The unrolled loop keeps several groups in flight, which 32 heads have no registers for (and no need:
-  // their four accumulators are independent chains).
+  // The unrolled loop keeps several groups in flight, which 32 heads have no registers for (and no
+  // need: their four accumulators are independent chains).
   __device__ void add_groups(std::uint32_t low, std::uint32_t high, const RowScales (&scales)[2],
                              float (&s)[k_heads8][4], std::uint32_t (&nan)[2]) const {
     constexpr int unroll = k_heads8 == 4                                           ? 1
@@ -447,11 +451,12 @@ struct ScoreWarp {
     }
   }
 
-  // ---- softmax -----------------------------------------------------------------------------------
-  // Reduces a column over the eight lanes of equal c: pairs 16, 8, then 4 apart. While a lane has two
-  // or more columns it hands half of them over, so that the number of shuffles is the number of columns
-  // and not three times it. Afterwards lane (g, c) holds column_of(g). The pairing is the same for every
-  // k_columns, which matters for sums.
+  // ---- softmax
+  // ----------------------------------------------------------------------------------- Reduces a
+  // column over the eight lanes of equal c: pairs 16, 8, then 4 apart. While a lane has two or more
+  // columns it hands half of them over, so that the number of shuffles is the number of columns and
+  // not three times it. Afterwards lane (g, c) holds column_of(g). The pairing is the same for
+  // every k_columns, which matters for sums.
   template <int Count, class Op>
   __device__ float reduce_columns(float (&v)[k_columns], int distance, Op op) const {
     if constexpr (Count > 1) {
@@ -470,7 +475,7 @@ struct ScoreWarp {
     }
   }
   __device__ int column_of() const {
-    if constexpr (k_columns == 8) return g;            // halved at 16, 8, 4: column = g's bits 2, 1, 0
+    if constexpr (k_columns == 8) return g;  // halved at 16, 8, 4: column = g's bits 2, 1, 0
     if constexpr (k_columns == 4) return g >> 1;       // halved at 16, 8
     return g >> 2;                                     // halved at 16
   }
@@ -489,8 +494,8 @@ struct ScoreWarp {
     return 8 * (column / 2) + 2 * c + column % 2;
   }
 
-  // Running maxima live in shared memory between tiles, two buffers in turn: warp 0 writes this tile's
-  // after the barrier, everyone reads them after the next tile's.
+  // Running maxima live in shared memory between tiles, two buffers in turn: warp 0 writes this
+  // tile's after the barrier, everyone reads them after the next tile's.
   __device__ std::uint32_t running_max(int buffer, int head) const {
     return smem.base + V::shape.smem.max + 4 * ((2 * k.qk_warps + buffer) * k_n + head);
   }
@@ -499,7 +504,8 @@ struct ScoreWarp {
                                float (&m_new)[k_columns]) {
     const std::uint32_t at =
         smem.base + V::shape.smem.max + buffer * (k.qk_warps * k_n * 4);
-    const float mine = reduce_columns<k_columns>(top, 16, [](float a, float b) { return fmaxf(a, b); });
+    const float mine =
+        reduce_columns<k_columns>(top, 16, [](float a, float b) { return fmaxf(a, b); });
     if (owns_column()) {
       ptx::store_f32(at + 4 * (warp * k_n + head_of_column(column_of(), c)), mine);
     }
@@ -568,9 +574,9 @@ struct ScoreWarp {
     if constexpr (k_is_v4) write_scales(buffer, tile16, tile.low);
   }
 
-  // The tile's scale bytes, transposed for the PV role: lane (g, c) moves groups 2c and 2c + 1 of its
-  // two rows. Token r of a tile stands at 4 ((r % 8) / 2) + 2 (r / 8) + r % 2, so that the four tokens of
-  // a PV fragment are one 32-bit word.
+  // The tile's scale bytes, transposed for the PV role: lane (g, c) moves groups 2c and 2c + 1 of
+  // its two rows. Token r of a tile stands at 4 ((r % 8) / 2) + 2 (r / 8) + r % 2, so that the four
+  // tokens of a PV fragment are one 32-bit word.
   __device__ void write_scales(int buffer, int tile16, std::uint32_t low) const {
     const RowScales scales[2] = {load_scales(low), load_scales(low + 8 * k_row_bytes)};
     const int r = qk_row(g);
@@ -585,9 +591,10 @@ struct ScoreWarp {
     }
   }
 
-  // ---- the chunk's statistics --------------------------------------------------------------------
-  // Warp 0, lane = head: adds the tiles' sums in order, folds into the row's running partial, and tells
-  // the PV role the weights and, for a whole row, the denominator.
+  // ---- the chunk's statistics
+  // -------------------------------------------------------------------- Warp 0, lane = head: adds
+  // the tiles' sums in order, folds into the row's running partial, and tells the PV role the
+  // weights and, for a whole row, the denominator.
   __device__ void finish_chunk(const ItemView<V>& item, int chunk) {
     forget_addresses();
     const std::uint32_t sums = smem.base + V::shape.smem.sum;
@@ -627,7 +634,8 @@ struct ScoreWarp {
       const Partial running = step.merged;
       ptx::store_f32x2(fold, running.m, running.l);
       const int head = item.head_block() * k_n + lane;
-      const float sink = p.sink != nullptr && head < p.heads ? __ldg(p.sink + head) : minus_infinity();
+      const float sink =
+          p.sink != nullptr && head < p.heads ? __ldg(p.sink + head) : minus_infinity();
       const float inverse = inverse_denominator(running, sink);
       ptx::store_u128(smem.base + V::shape.smem.stats + 16 * (buffer * k_n + lane),
                       make_uint4(__float_as_uint(step.weight_a), __float_as_uint(step.weight_b),

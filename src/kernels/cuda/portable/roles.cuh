@@ -10,8 +10,8 @@
 
 namespace splitwave::cuda::portable {
 
-// A variant is a type with `static constexpr PortableShape shape`: nvcc 13.0 cannot pass a namespaced
-// struct as a template value to a kernel.
+// A variant is a type with `static constexpr PortableShape shape`: nvcc 13.0 cannot pass a
+// namespaced struct as a template value to a kernel.
 template <class V>
 struct Smem {
   std::uint32_t base;
@@ -19,7 +19,9 @@ struct Smem {
   __device__ std::uint32_t barrier(int index) const {
     return base + V::shape.smem.barriers + 8 * index;
   }
-  __device__ std::uint32_t ring_full(int s) const { return barrier(V::shape.barriers.ring_full + s); }
+  __device__ std::uint32_t ring_full(int s) const {
+    return barrier(V::shape.barriers.ring_full + s);
+  }
   __device__ std::uint32_t ring_empty(int s) const {
     return barrier(V::shape.barriers.ring_empty + s);
   }
@@ -31,7 +33,9 @@ struct Smem {
   __device__ std::uint32_t stats_empty(int b) const {
     return barrier(V::shape.barriers.stats_empty + b);
   }
-  __device__ std::uint32_t info_full(int b) const { return barrier(V::shape.barriers.info_full + b); }
+  __device__ std::uint32_t info_full(int b) const {
+    return barrier(V::shape.barriers.info_full + b);
+  }
   __device__ std::uint32_t info_empty(int b) const {
     return barrier(V::shape.barriers.info_empty + b);
   }
@@ -41,16 +45,18 @@ struct Smem {
   }
 };
 
-// Hides where a value came from, so that what is derived from it is computed again here (an add) and not
-// kept in a register from an outer loop on. 128 registers a thread leave no room for hoisted addresses.
+// Hides where a value came from, so that what is derived from it is computed again here (an add)
+// and not kept in a register from an outer loop on. 128 registers a thread leave no room for
+// hoisted addresses.
 template <class T>
 __device__ __forceinline__ T opaque(T value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-// How a warp arrives: one lane for all of them, after __syncwarp has ordered their accesses. racecheck
-// credits an arrival to the arriving lane alone, so the build that it judges lets every lane arrive.
+// How a warp arrives: one lane for all of them, after __syncwarp has ordered their accesses.
+// racecheck credits an arrival to the arriving lane alone, so the build that it judges lets every
+// lane arrive.
 #ifdef SPLITWAVE_EVERY_LANE_ARRIVES
 inline constexpr int k_arrivals_of_warp = 32;
 #else
@@ -108,8 +114,8 @@ struct ItemView {
   __device__ int length_total() const { return field(6); }
   __device__ bool is_folded() const { return chunk_begin() == 0; }
 
-  // One past the last chunk that has rows in this item; a folded item always has at least one chunk, so
-  // that an empty row is written too.
+  // One past the last chunk that has rows in this item; a folded item always has at least one
+  // chunk, so that an empty row is written too.
   __device__ int live_chunk_end(const DecodeParams& p) const {
     const int chunks = (length_total() + p.chunk_rows - 1) / p.chunk_rows;
     const int end = min(chunk_end(), chunks);
@@ -132,11 +138,12 @@ __device__ __forceinline__ void release_item(const Smem<V>& smem, Turn& turn, in
   ++turn.count;
 }
 
-// Raw rows of a 16-token tile are spread over the fragment's rows so that a quarter warp's two rows of
-// 64 bytes are 16 banks apart: fragment row g holds token k_qk_row(g), g + 8 that + 8.
+// Raw rows of a 16-token tile are spread over the fragment's rows so that a quarter warp's two rows
+// of 64 bytes are 16 banks apart: fragment row g holds token k_qk_row(g), g + 8 that + 8.
 __device__ __forceinline__ int qk_row(int g) { return (g >> 1) | ((g & 1) << 2); }
 
-// 16-byte chunk of a P row after swizzling, so that 8 consecutive rows meet 8 different bank groups.
+// 16-byte chunk of a P row after swizzling, so that 8 consecutive rows meet 8 different bank
+// groups.
 template <class V>
 __device__ __forceinline__ int p_chunk(int row, int chunk) {
   constexpr int chunks = V::shape.config.block_heads / 8;

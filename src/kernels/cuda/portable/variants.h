@@ -1,6 +1,6 @@
-// The portable family's variants, as data. Owns every number that a portable kernel is compiled with;
-// one .cu instantiates each. `archs` must agree with the variant's line in CMakeLists.txt (a test
-// compares them). All variants with one tile are one numerics class: bitwise equal.
+// The portable family's variants, as data. Owns every number that a portable kernel is compiled
+// with; one .cu instantiates each. `archs` must agree with the variant's line in CMakeLists.txt (a
+// test compares them). All variants with one tile are one numerics class: bitwise equal.
 #pragma once
 
 #include <array>
@@ -33,7 +33,8 @@ inline constexpr PortableConfig k_v4_mma_n16_s163 = {
     .qk_tiles = 1, .pv_warps = 8, .producer_warps = 4, .stage_rows = 32, .stages = 7,
     .ctas_per_sm = 1, .archs = {80}};
 
-// 99 KB: Ada, Ampere consumer, Blackwell consumer. Compiled for sm_90 too, where its bits are checked.
+// 99 KB: Ada, Ampere consumer, Blackwell consumer. Compiled for sm_90 too, where its bits are
+// checked.
 inline constexpr PortableConfig k_v4_mma_n32_s99 = {
     .name = "v4_mma_n32_s99", .format = KvFormat::v4, .block_heads = 32, .qk_warps = 4,
     .qk_tiles = 1, .pv_warps = 8, .producer_warps = 4, .stage_rows = 16, .stages = 5,

@@ -1,7 +1,8 @@
-// Cut and order items by length, one CTA. Every list of nonzero width has lengths: a row's cuts follow
-// from its own effective length, which the runtime does not let this kernel guess. Long rows are cut into pieces of about an equal share of the
-// work; items are then handed out longest first (list scheduling). The order within one length class
-// and the partials' places depend on atomics: neither changes a bit of any result.
+// Cut and order items by length, one CTA. Every list of nonzero width has lengths: a row's cuts
+// follow from its own effective length, which the runtime does not let this kernel guess. Long rows
+// are cut into pieces of about an equal share of the work; items are then handed out longest first
+// (list scheduling). The order within one length class and the partials' places depend on atomics:
+// neither changes a bit of any result.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/common/params.h"
@@ -33,8 +34,8 @@ __device__ RowShape shape_of_row(const DecodeParams& p, int row) {
   return s;
 }
 
-// Chunks of a piece: the floor of an equal share, or one more where that overshoots by no more than a
-// quarter.
+// Chunks of a piece: the floor of an equal share, or one more where that overshoots by no more than
+// a quarter.
 __device__ int piece_of(long long rows, const DecodeParams& p, int slots) {
   const long long share = rows * p.head_blocks / slots;
   const int below = max(1, static_cast<int>(min(share / p.chunk_rows, 1LL << 30)));
@@ -51,7 +52,8 @@ struct Shared {
 };
 
 __device__ int class_of(int rows, int piece_rows) {
-  return k_classes - 1 - static_cast<int>(static_cast<long long>(rows) * (k_classes - 1) / piece_rows);
+  return k_classes - 1 -
+         static_cast<int>(static_cast<long long>(rows) * (k_classes - 1) / piece_rows);
 }
 
 __device__ void count_row(const DecodeParams& p, Shared& s, int row) {
