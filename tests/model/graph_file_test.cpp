@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/graph_hazards.h"
+
 namespace splitwave::model {
 namespace {
 
@@ -34,6 +36,16 @@ TEST(GraphFile, WritesWhatItReads) {
   const auto again = parse_graph_file(once, "u");
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_EQ(to_graph_json(*again), once);
+}
+
+TEST(GraphFile, ReadsTheReadmesExampleAndTheCheckerProvesItClean) {
+  const auto graphs =
+      read_graph_file(std::string(SPLITWAVE_SOURCE_DIR) + "/docs/examples/step-graph.json");
+  ASSERT_TRUE(graphs.ok()) << graphs.error().message;
+  ASSERT_EQ(graphs->front().nodes.size(), 7U);
+  const auto hazards = check_graphs(*graphs);
+  ASSERT_TRUE(hazards.ok()) << hazards.error().message;
+  EXPECT_TRUE(hazards->empty()) << hazards->front().explanation;
 }
 
 TEST(GraphFile, RefusesWithTheFieldNamed) {
