@@ -33,7 +33,7 @@ struct EngineOptions {
   int threads = 0;                 // 0: SPLITWAVE_THREADS or every core
   std::string plan;                // overrides, as SPLITWAVE_PLAN
   bool prefix_reuse = true;
-  int opportunistic_k0 = 0;        // 0: off; else experts a token takes before it joins the batch's
+  int opportunistic_k0 = 0;  // 0: off; else experts a token takes before it joins the batch's
   SeededFault fault = SeededFault::none;
   std::uint64_t fault_seed = 0;
 };
