@@ -13,6 +13,8 @@ packages=(
   libdnnl-dev libopenblas-dev                        # measured CPU peers only
   gnuplot-nox                                        # the reports' plots
   python3 python3-dev python3-venv                   # the binding and test oracles
+  clang-19 libclang-rt-19-dev                        # fuzz targets
+  g++-aarch64-linux-gnu                              # the NEON build is compiled, not run
 )
 
 missing=()

@@ -32,6 +32,8 @@ if(SPLITWAVE_SANITIZE)
 endif()
 
 if(SPLITWAVE_BUILD_FUZZERS)
+  # clang reports libstdc++ 12's own use of what it deprecates, and g++'s warning names.
+  add_compile_options(-Wno-deprecated-declarations -Wno-unknown-warning-option)
   # Coverage in every library; only the targets of tests/fuzz link libFuzzer's main.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

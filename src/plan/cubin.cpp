@@ -212,6 +212,7 @@ Status read_registers(const Bytes& file, const Section& section, const std::vect
     }
     const Symbol& symbol = symbols[*index];
     if (!symbol.is_entry) continue;
+    if (symbol.name.empty()) return malformed("a register count in .nv.info names no function");
     kernels[symbol.name].name = symbol.name;
     kernels[symbol.name].registers = static_cast<int>(*count);
   }
