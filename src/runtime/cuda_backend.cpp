@@ -138,7 +138,7 @@ Status CudaBackend::allocate() {
   }
   for (std::size_t rows = 1; rows < plans_.size(); ++rows) {
     if (launches_[rows].chunks == 1) continue;
-    head_slots = std::max(head_slots, (partial_slots_ + launches_[rows].slots) *
+    head_slots = std::max(head_slots, (partial_slots_ + 2 * launches_[rows].slots) *
                                           plans_[rows].block_heads);
   }
   const auto take = [this](std::int64_t bytes) {

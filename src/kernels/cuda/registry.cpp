@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/cuda/portable/variants.h"
+#include "kernels/cuda/sm90a/variants.h"
 
 namespace splitwave::cuda {
 namespace {
@@ -35,6 +36,35 @@ VariantTraits traits_of(const PortableShape& shape) {
   return t;
 }
 
+VariantTraits traits_of(const Sm90aShape& shape) {
+  const Sm90aConfig& c = shape.config;
+  VariantTraits t;
+  t.name = c.name;
+  t.backend = "cuda";
+  t.numerics_class = std::string(format_prefix(c.format)) +
+                     (c.operands == OperandType::f16 ? "_f16" : "") + "_wgmma_block" +
+                     std::to_string(k_sm90a_block_rows);
+  t.isa = "wgmma";
+  t.format = c.format;
+  t.operands = c.operands;
+  t.archs = {90};
+  t.block_heads = c.block_heads;
+  t.tile_rows = k_sm90a_block_rows;
+  t.warps = k_sm90a_threads / 32;
+  t.stages = shape.stages;
+  t.threads = k_sm90a_threads;
+  t.registers = k_sm90a_registers;
+  t.shared_bytes = shape.bytes;
+  t.ctas_per_sm = 1;
+  t.is_experiment_arm = c.is_experiment_arm;
+  return t;
+}
+
+// Before the portable family: the default class of sm_90.
+void append_sm90a(std::vector<VariantTraits>& traits) {
+  for (const Sm90aShape& shape : k_sm90a_shapes) traits.push_back(traits_of(shape));
+}
+
 void append_portable(std::vector<VariantTraits>& traits) {
   for (const PortableShape& shape : k_portable_shapes) traits.push_back(traits_of(shape));
 }
@@ -43,6 +73,7 @@ void append_portable(std::vector<VariantTraits>& traits) {
 
 std::vector<VariantTraits> all_variants() {
   std::vector<VariantTraits> traits;
+  append_sm90a(traits);
   append_portable(traits);
   return traits;
 }

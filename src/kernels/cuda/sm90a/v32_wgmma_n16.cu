@@ -1,0 +1,4 @@
+// Variant v32_wgmma_n16: sm90a/variants.h says what it is.
+#include "kernels/cuda/sm90a/kernel.cuh"
+
+SPLITWAVE_SM90A_VARIANT(v32_wgmma_n16)

@@ -1,0 +1,4 @@
+// Variant v4_f16_wgmma_n64: sm90a/variants.h says what it is.
+#include "kernels/cuda/sm90a/kernel.cuh"
+
+SPLITWAVE_SM90A_VARIANT(v4_f16_wgmma_n64)
