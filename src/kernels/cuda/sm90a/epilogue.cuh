@@ -32,7 +32,7 @@ struct ChunkEnd {
 template <class V>
 __device__ __forceinline__ void finish_head(const DecodeParams& p, std::uint32_t smem,
                                             const ChunkEnd& end, int local, const Partial& chunk) {
-  constexpr Sm90aShape k = V::shape;
+  constexpr auto k = V::shape;
   constexpr int k_n = k.config.block_heads;
   const int head = end.item.head_block * k_n + local;
   const std::uint32_t kept = smem + k.folded + local * 8;
@@ -69,7 +69,7 @@ template <class V, int Group>
 __device__ __forceinline__ void stage_result(std::uint32_t smem,
                                              const float (&o)[4][V::shape.config.block_heads / 2],
                                              int warp, int lane) {
-  constexpr Sm90aShape k = V::shape;
+  constexpr auto k = V::shape;
   const int c = lane & 3;
   const std::uint32_t to = smem + k.out + 2 * c * k_sm90a_out_row_bytes;
 #pragma unroll
@@ -138,7 +138,7 @@ __device__ __forceinline__ void store_partial(const DecodeParams& p, int slot,
 template <class V>
 __device__ __forceinline__ void fold_stored_chunk(const DecodeParams& p, std::uint32_t smem,
                                                   const ChunkEnd& end, int chunk_slot, int thread) {
-  constexpr Sm90aShape k = V::shape;
+  constexpr auto k = V::shape;
   constexpr int k_n = k.config.block_heads;
   constexpr int k_quads = k_value_dims / 4;
   const std::int64_t fold = static_cast<std::int64_t>(end.partial_slot(p)) * k_n * k_value_dims;

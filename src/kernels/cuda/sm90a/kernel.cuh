@@ -318,8 +318,11 @@ cudaError_t prepare() {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, V::shape.bytes);
 }
 
+// Whatever kernel precedes it in the stream may be overlapped: nothing of its results, and nothing
+// that it may still read, is touched before wait_for_preceding_kernel.
 template <class V>
-cudaError_t launch(const DecodeParams& params, int ctas, bool after_schedule, cudaStream_t stream) {
+cudaError_t launch(const DecodeParams& params, int ctas, bool /*after_schedule*/,
+                   cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(ctas));
   config.blockDim = dim3(k_sm90a_threads);
@@ -329,7 +332,7 @@ cudaError_t launch(const DecodeParams& params, int ctas, bool after_schedule, cu
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
-  config.numAttrs = after_schedule ? 1 : 0;
+  config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, decode_kernel<V>, params);
 }
 

@@ -159,7 +159,8 @@ __device__ __forceinline__ void fp8_operand(std::uint32_t (&a)[4], const QkRaw& 
 // instructions is in flight while the next one's operands are made. At 64 heads registers allow two
 // steps.
 template <class V>
-inline constexpr int k_qk_batch = V::shape.config.block_heads == 64 ? 2 : 4;
+inline constexpr int k_qk_batch =
+    V::shape.config.block_heads == 64 && V::shape.config.format == KvFormat::v4 ? 2 : 4;
 
 // A batch of operands from k16 step `step` of the k order on.
 template <class V>

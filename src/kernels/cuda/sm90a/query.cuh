@@ -16,7 +16,7 @@ template <class V, class BeforeStore>
 __device__ __forceinline__ void load_q(const DecodeParams& p, std::uint32_t smem, const Item& item,
                                        std::uint32_t sign, int warp, int lane,
                                        BeforeStore before_store) {
-  constexpr Sm90aShape k = V::shape;
+  constexpr auto k = V::shape;
   constexpr int k_n = k.config.block_heads;
   constexpr int k_octets = k_n / 8;
   constexpr int k_tasks = sm90a_groups(k.config.format) * k_octets;
