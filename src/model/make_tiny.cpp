@@ -17,6 +17,7 @@
 #include "formats/fp8.h"
 #include "model/safetensors.h"
 #include "model/tensor_spec.h"
+#include "model/tiny_tokenizer.h"
 
 namespace splitwave::model {
 namespace {
@@ -307,6 +308,9 @@ Status make_tiny(const std::string& directory, const TinyOptions& options) {
   }
   if (auto status = write_safetensors(directory + "/model.safetensors", tensors); !status.ok()) {
     return status;
+  }
+  if (options.vocab_size >= k_tiny_vocabulary) {
+    if (auto status = write_tiny_tokenizer(directory); !status.ok()) return status;
   }
   return write_text(directory + "/config.json", to_config_json(config));
 }

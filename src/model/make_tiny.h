@@ -20,7 +20,8 @@ struct TinyOptions {
 // layers.
 [[nodiscard]] ModelConfig tiny_config(const TinyOptions& options);
 
-// Creates the directory when absent; writes config.json and model.safetensors, each atomically.
+// Creates the directory when absent; writes model.safetensors, the tokenizer (when its 4,096 ids
+// fit the vocabulary) and config.json last, each atomically.
 [[nodiscard]] Status make_tiny(const std::string& directory, const TinyOptions& options);
 
 }  // namespace splitwave::model
