@@ -21,6 +21,7 @@ struct DecoderOptions {
   int threads = 0;                         // CPU workers; 0: SPLITWAVE_THREADS, else all cores
   PlanOverrides overrides;                 // merged over SPLITWAVE_PLAN, field by field
   bool read_environment = true;            // false: ignore the SPLITWAVE_* variables
+  bool owns_workspace = true;              // false: each run brings caller_workspace_bytes()
 };
 
 class Decoder {
@@ -35,6 +36,11 @@ class Decoder {
   // Refuses a call whose host-visible arguments break the contract, before anything is launched.
   // Not thread-safe on one Decoder; two Decoders may run concurrently.
   [[nodiscard]] Status run(const DecodeCall& call);
+  // The same with the caller's workspace: a multiple of 256 as address, caller_workspace_bytes()
+  // long, unused by others until the call (on CUDA: the stream's work) has finished; its content
+  // never matters. A framework that allocates by stream gives each call its own and then shares one
+  // Decoder among streams; on the CUDA backend such calls are thread-safe.
+  [[nodiscard]] Status run(const DecodeCall& call, void* workspace);
 
   [[nodiscard]] const ProblemSpec& spec() const;
   [[nodiscard]] const DeviceSpec& device() const;
@@ -43,6 +49,7 @@ class Decoder {
   [[nodiscard]] const Plan& plan_for(int rows) const;       // 0 <= rows <= rows_max
   [[nodiscard]] const VariantTraits& traits_for(int rows) const;
   [[nodiscard]] std::int64_t workspace_bytes() const;
+  [[nodiscard]] std::int64_t caller_workspace_bytes() const;  // 0 on the CPU backend
 
  private:
   struct Impl;

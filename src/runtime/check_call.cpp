@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t k_stride_unit_elements = 8;  // 16 bytes of bf16: a vector load
 constexpr std::int64_t k_page_stride_unit_bytes = 8;
 constexpr std::uintptr_t k_cache_alignment_bytes = 16;
+constexpr std::uintptr_t k_workspace_alignment_bytes = 256;
 constexpr float k_f16_max = 65504.0F;
 
 Error refused(const std::string& field, const std::string& value, const std::string& works) {
@@ -51,8 +52,7 @@ Status check_cache(const char* group, const ProblemSpec& spec, const CacheView& 
     return refused(name("page_size"), cache.page_size, "1 token a page or more is required");
   }
   const std::int64_t least = page_bytes(spec.format, cache.page_size);
-  if (cache.page_stride_bytes < least ||
-      cache.page_stride_bytes % k_page_stride_unit_bytes != 0) {
+  if (cache.page_stride_bytes < least || cache.page_stride_bytes % k_page_stride_unit_bytes != 0) {
     return refused(name("page_stride_bytes"), cache.page_stride_bytes,
                    "a multiple of 8 of at least " + std::to_string(least) + " (" +
                        std::to_string(cache.page_size) + " rows of " +
@@ -145,9 +145,9 @@ Status check_problem_spec(const ProblemSpec& spec) {
 
 Status check_decode_call(const ProblemSpec& spec, const DecodeCall& call) {
   if (call.rows < 0 || call.rows > spec.rows_max) {
-    return refused("rows", call.rows,
-                   "0 to rows_max = " + std::to_string(spec.rows_max) +
-                       " of the spec given at creation");
+    return refused(
+        "rows", call.rows,
+        "0 to rows_max = " + std::to_string(spec.rows_max) + " of the spec given at creation");
   }
   if (call.rows == 0) return {};
   if (!std::isfinite(call.softmax_scale)) {
@@ -172,6 +172,17 @@ Status check_decode_call(const ProblemSpec& spec, const DecodeCall& call) {
   }
   if (const Status s = check_out(spec, call); !s) return s;
   return check_lse(spec, call);
+}
+
+Status check_workspace(const void* workspace, std::int64_t bytes_required) {
+  if (bytes_required == 0) return {};
+  if (workspace == nullptr) {
+    return refused("workspace", "null",
+                   std::to_string(bytes_required) +
+                       " bytes are required of a caller who brings the workspace; create with "
+                       "owns_workspace to leave it to the decoder");
+  }
+  return check_pointer("", "workspace", workspace, k_workspace_alignment_bytes);
 }
 
 }  // namespace splitwave

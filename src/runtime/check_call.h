@@ -14,4 +14,7 @@ namespace splitwave {
 // What a call brings. Pointers are checked for null and alignment, never followed.
 [[nodiscard]] Status check_decode_call(const ProblemSpec& spec, const DecodeCall& call);
 
+// The caller's workspace: any pointer where none is needed, an aligned one otherwise.
+[[nodiscard]] Status check_workspace(const void* workspace, std::int64_t bytes_required);
+
 }  // namespace splitwave

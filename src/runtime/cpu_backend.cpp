@@ -57,6 +57,7 @@ class CpuBackend final : public DecodeBackend {
                        .prefetch = plan.prefetch});
     return {};
   }
+  Status run_in(const DecodeCall& call, void* /*workspace*/) override { return run(call); }
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
   [[nodiscard]] const Plan& plan_for(int rows) const override {
     SPLITWAVE_CHECK(rows >= 0 && rows < static_cast<int>(plans_.size()),
@@ -68,6 +69,7 @@ class CpuBackend final : public DecodeBackend {
     return traits_[trait_of_plan_[static_cast<std::size_t>(rows)]];
   }
   [[nodiscard]] std::int64_t workspace_bytes() const override { return engine_.workspace_bytes(); }
+  [[nodiscard]] std::int64_t caller_workspace_bytes() const override { return 0; }
 
  private:
   [[nodiscard]] cpu::EngineLimits limits(const ProblemSpec& spec) const {
@@ -121,11 +123,10 @@ std::vector<VariantListing> cpu_variant_listings() {
     for (const KvFormat format : {KvFormat::v4, KvFormat::v32}) {
       for (VariantTraits& traits :
            cpu::variants_of(table.isa, table.arithmetic, format, cpu::k_tile_rows_default)) {
-        made.push_back({.traits = std::move(traits),
-                        .runnable = table.is_runnable,
-                        .why_not = table.is_runnable
-                                       ? ""
-                                       : std::string("this processor lacks ") + table.isa});
+        made.push_back(
+            {.traits = std::move(traits),
+             .runnable = table.is_runnable,
+             .why_not = table.is_runnable ? "" : std::string("this processor lacks ") + table.isa});
       }
     }
   }

@@ -40,9 +40,8 @@ cuda::CacheParams cache_params(KvFormat format, const CacheView& view) {
   cache.divisor = cuda::make_page_divisor(static_cast<std::uint32_t>(view.page_size));
   // slots are int32: a pool beyond 2^31 - 1 slots is reachable up to there.
   const std::int64_t pages_max = std::numeric_limits<std::int32_t>::max() / view.page_size;
-  cache.slots_end = view.pages > pages_max
-                        ? std::numeric_limits<std::int32_t>::max()
-                        : static_cast<std::int32_t>(view.pages * view.page_size);
+  cache.slots_end = view.pages > pages_max ? std::numeric_limits<std::int32_t>::max()
+                                           : static_cast<std::int32_t>(view.pages * view.page_size);
   cache.is_16_aligned = view.page_stride_bytes % 16 == 0 ? 1 : 0;
   return cache;
 }
@@ -58,14 +57,18 @@ cuda::ListParams list_params(const IndexList& list, int width) {
 
 Expected<std::unique_ptr<CudaBackend>> CudaBackend::create(const ProblemSpec& spec,
                                                            const PlanOverrides& overrides,
-                                                           int device) {
+                                                           int device, bool owns_workspace) {
   Expected<DeviceSpec> found = query_cuda_device(device);
   if (!found) return found.error();
   std::unique_ptr<CudaBackend> backend(new CudaBackend(spec, std::move(*found), device));
   const CurrentDevice current(device);
+  const RelaxedCapture relaxed;
   if (const Status s = backend->plan_all(overrides); !s) return s.error();
   if (const Status s = backend->load_kernels(); !s) return s.error();
-  if (const Status s = backend->allocate(); !s) return s.error();
+  backend->lay_out();
+  if (owns_workspace) {
+    if (const Status s = backend->allocate(); !s) return s.error();
+  }
   return backend;
 }
 
@@ -126,7 +129,7 @@ std::int64_t CudaBackend::partials_max(const Plan& plan, const Launch& launch) c
   return most;
 }
 
-Status CudaBackend::allocate() {
+void CudaBackend::lay_out() {
   std::int64_t head_slots = 0;  // of partials and scratch together, in heads
   std::int64_t items = 0;
   for (std::size_t rows = 1; rows < plans_.size(); ++rows) {
@@ -154,12 +157,14 @@ Status CudaBackend::allocate() {
     layout_.ml = take(head_slots * k_partial_ml_bytes);
     layout_.o = take(head_slots * k_partial_o_bytes);
   }
-  workspace_bytes_ = layout_.bytes;
-  if (workspace_bytes_ == 0) return {};
+}
+
+Status CudaBackend::allocate() {
+  if (layout_.bytes == 0) return {};
   void* memory = nullptr;
-  const cudaError_t code = cudaMalloc(&memory, static_cast<std::size_t>(workspace_bytes_));
+  const cudaError_t code = cudaMalloc(&memory, static_cast<std::size_t>(layout_.bytes));
   workspace_ = static_cast<std::uint8_t*>(memory);
-  return cuda_status(code, ("workspace of " + std::to_string(workspace_bytes_) + " bytes").c_str());
+  return cuda_status(code, ("workspace of " + std::to_string(layout_.bytes) + " bytes").c_str());
 }
 
 const Plan& CudaBackend::plan_for(int rows) const {
@@ -186,7 +191,7 @@ bool CudaBackend::is_scheduled(const DecodeCall& call, const Launch& launch) con
          plan_for(call.rows).mode == SplitMode::exact;
 }
 
-cuda::DecodeParams CudaBackend::params_of(const DecodeCall& call) const {
+cuda::DecodeParams CudaBackend::params_of(const DecodeCall& call, std::uint8_t* workspace) const {
   const Plan& plan = plan_for(call.rows);
   const Launch& launch = launches_[static_cast<std::size_t>(call.rows)];
   cuda::DecodeParams p;
@@ -214,9 +219,9 @@ cuda::DecodeParams CudaBackend::params_of(const DecodeCall& call) const {
   p.map.chunks = launch.chunks;
   if (is_scheduled(call, launch)) {
     p.map.kind = cuda::ItemMapKind::list;
-    p.map.list = reinterpret_cast<const cuda::Item*>(workspace_ + layout_.items);
-    p.map.list_count = reinterpret_cast<const std::int32_t*>(workspace_ + layout_.count);
-    p.row_partials = reinterpret_cast<cuda::RowPartials*>(workspace_ + layout_.row_partials);
+    p.map.list = reinterpret_cast<const cuda::Item*>(workspace + layout_.items);
+    p.map.list_count = reinterpret_cast<const std::int32_t*>(workspace + layout_.count);
+    p.row_partials = reinterpret_cast<cuda::RowPartials*>(workspace + layout_.row_partials);
   } else {
     PieceCut cut = launch.cut;
     if (hooks_.piece_chunks > 0) {
@@ -229,24 +234,24 @@ cuda::DecodeParams CudaBackend::params_of(const DecodeCall& call) const {
     p.map.stored = cut.stored;
     p.map.items = p.map.pairs * cut.pieces;
   }
-  p.partials.o = reinterpret_cast<float*>(workspace_ + layout_.o);
-  p.partials.ml = reinterpret_cast<float*>(workspace_ + layout_.ml);
+  p.partials.o = reinterpret_cast<float*>(workspace + layout_.o);
+  p.partials.ml = reinterpret_cast<float*>(workspace + layout_.ml);
   p.partials.scratch_slot = static_cast<std::int32_t>(partial_slots_);
   return p;
 }
 
 int CudaBackend::launches(const DecodeCall& call) const {
   if (call.rows == 0) return 0;
-  const cuda::DecodeParams p = params_of(call);
+  const cuda::DecodeParams p = params_of(call, workspace_);
   const bool is_list = p.map.kind == cuda::ItemMapKind::list;
   return 1 + (is_list ? 1 : 0) + (is_list || p.map.stored > 0 ? 1 : 0);
 }
 
-Status CudaBackend::run(const DecodeCall& call) {
+Status CudaBackend::run_in(const DecodeCall& call, void* workspace) {
   if (call.rows == 0) return {};
   const CurrentDevice current(ordinal_);
   const Launch& launch = launches_[static_cast<std::size_t>(call.rows)];
-  const cuda::DecodeParams p = params_of(call);
+  const cuda::DecodeParams p = params_of(call, static_cast<std::uint8_t*>(workspace));
   const auto stream = static_cast<cudaStream_t>(call.stream);
   const bool is_list = p.map.kind == cuda::ItemMapKind::list;
   const bool can_overlap = device_.arch >= k_pdl_arch;
@@ -275,8 +280,9 @@ Status CudaBackend::run(const DecodeCall& call) {
 
 Expected<std::unique_ptr<DecodeBackend>> make_cuda_backend(const ProblemSpec& spec,
                                                            const PlanOverrides& overrides,
-                                                           int device) {
-  Expected<std::unique_ptr<CudaBackend>> made = CudaBackend::create(spec, overrides, device);
+                                                           int device, bool owns_workspace) {
+  Expected<std::unique_ptr<CudaBackend>> made =
+      CudaBackend::create(spec, overrides, device, owns_workspace);
   if (!made) return made.error();
   return std::unique_ptr<DecodeBackend>(std::move(*made));
 }

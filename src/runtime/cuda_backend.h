@@ -29,15 +29,22 @@ struct CudaHooks {
 
 class CudaBackend final : public DecodeBackend {
  public:
-  [[nodiscard]] static Expected<std::unique_ptr<CudaBackend>> create(
-      const ProblemSpec& spec, const PlanOverrides& overrides, int device);
+  [[nodiscard]] static Expected<std::unique_ptr<CudaBackend>> create(const ProblemSpec& spec,
+                                                                     const PlanOverrides& overrides,
+                                                                     int device,
+                                                                     bool owns_workspace = true);
   ~CudaBackend() override;
 
-  Status run(const DecodeCall& call) override;
+  Status run(const DecodeCall& call) override { return run_in(call, workspace_); }
+  Status run_in(const DecodeCall& call, void* workspace) override;
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
   [[nodiscard]] const Plan& plan_for(int rows) const override;
   [[nodiscard]] const VariantTraits& traits_for(int rows) const override;
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_bytes_; }
+  // Held by this object: 0 if the caller brings it.
+  [[nodiscard]] std::int64_t workspace_bytes() const override {
+    return workspace_ == nullptr ? 0 : layout_.bytes;
+  }
+  [[nodiscard]] std::int64_t caller_workspace_bytes() const override { return layout_.bytes; }
 
   void set_hooks(const CudaHooks& hooks) { hooks_ = hooks; }
   [[nodiscard]] void* workspace() const { return workspace_; }
@@ -61,11 +68,12 @@ class CudaBackend final : public DecodeBackend {
       : spec_(spec), device_(std::move(device)), ordinal_(ordinal) {}
   [[nodiscard]] Status plan_all(const PlanOverrides& overrides);
   [[nodiscard]] Status load_kernels();
+  void lay_out();
   [[nodiscard]] Status allocate();
   [[nodiscard]] Launch launch_of(const Plan& plan) const;
   [[nodiscard]] std::int64_t partials_max(const Plan& plan, const Launch& launch) const;
   [[nodiscard]] bool is_scheduled(const DecodeCall& call, const Launch& launch) const;
-  [[nodiscard]] cuda::DecodeParams params_of(const DecodeCall& call) const;
+  [[nodiscard]] cuda::DecodeParams params_of(const DecodeCall& call, std::uint8_t* workspace) const;
 
   ProblemSpec spec_;
   DeviceSpec device_;
@@ -76,7 +84,6 @@ class CudaBackend final : public DecodeBackend {
   Layout layout_;
   std::int64_t partial_slots_ = 0;  // scratch slots begin here
   std::uint8_t* workspace_ = nullptr;
-  std::int64_t workspace_bytes_ = 0;
   CudaHooks hooks_;
 };
 

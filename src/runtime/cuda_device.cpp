@@ -22,10 +22,14 @@ bool is_product(const std::string& driver_name, const std::string& product) {
 // Dense bf16 FLOP a clock and SM, for a product that the table does not know.
 double flop_per_clock(int arch) {
   switch (arch) {
-    case 80: return 2048;
-    case 90: return 4096;
-    case 100: return 8192;
-    default: return 1024;
+    case 80:
+      return 2048;
+    case 90:
+      return 4096;
+    case 100:
+      return 8192;
+    default:
+      return 1024;
   }
 }
 
@@ -44,8 +48,8 @@ Expected<DeviceSpec> query_cuda_device(int ordinal) {
   }
   if (count == 0) return environment_error("no CUDA device is visible; the cpu backend needs none");
   if (ordinal < 0 || ordinal >= count) {
-    return bad_input("device = " + std::to_string(ordinal) + ": 0 to " +
-                     std::to_string(count - 1) + " exist");
+    return bad_input("device = " + std::to_string(ordinal) + ": 0 to " + std::to_string(count - 1) +
+                     " exist");
   }
   cudaDeviceProp properties{};
   if (const Status s =
@@ -65,8 +69,7 @@ Expected<DeviceSpec> query_cuda_device(int ordinal) {
   // Two transfers a clock over a bus of so many bits.
   device.dram_gbps = 2.0 * attribute(cudaDevAttrMemoryClockRate, ordinal) * 1e3 *
                      attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal) / 8 * 1e-9;
-  device.bf16_tflops =
-      properties.multiProcessorCount * clock_ghz * flop_per_clock(arch) * 1e-3;
+  device.bf16_tflops = properties.multiProcessorCount * clock_ghz * flop_per_clock(arch) * 1e-3;
   device.source = "cudaGetDeviceProperties";
   for (const DeviceSpec& known : known_devices()) {
     if (known.arch == arch && is_product(properties.name, known.product)) {
@@ -93,6 +96,13 @@ CurrentDevice::CurrentDevice(int ordinal) {
 }
 CurrentDevice::~CurrentDevice() {
   if (changed_) cudaSetDevice(previous_);
+}
+
+RelaxedCapture::RelaxedCapture() {
+  changed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess;
+}
+RelaxedCapture::~RelaxedCapture() {
+  if (changed_) cudaThreadExchangeStreamCaptureMode(&mode_);
 }
 
 std::vector<DeviceSpec> cuda_devices() {

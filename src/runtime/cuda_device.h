@@ -31,4 +31,18 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
+// Lets this thread allocate and load modules for a scope while a stream of its is being captured,
+// which CUDA refuses by default: a decoder may be created inside a capture.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool changed_ = false;
+};
+
 }  // namespace splitwave

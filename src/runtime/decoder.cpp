@@ -17,6 +17,7 @@ struct Decoder::Impl {
   Backend chosen = Backend::cpu;
   std::string reason;
   std::unique_ptr<DecodeBackend> backend;
+  bool owns_workspace = true;
 };
 
 namespace {
@@ -30,10 +31,12 @@ struct Choice {
 // Auto takes CUDA if it can be made for this problem. A refusal of the problem itself (bad input:
 // an override, a shape) is not a missing device: it is reported, not papered over by the CPU.
 Expected<Choice> choose_backend(const ProblemSpec& spec, Backend asked, const std::string& asker,
-                                const PlanOverrides& overrides, int device, int threads) {
+                                const PlanOverrides& overrides, const DecoderOptions& options,
+                                int threads) {
   std::string reason = asker;
   if (asked != Backend::cpu) {
-    Expected<std::unique_ptr<DecodeBackend>> cuda = make_cuda_backend(spec, overrides, device);
+    Expected<std::unique_ptr<DecodeBackend>> cuda =
+        make_cuda_backend(spec, overrides, options.device, options.owns_workspace);
     if (cuda) {
       if (asked == Backend::auto_detect) reason = "auto: CUDA device present";
       return Choice{Backend::cuda, reason, std::move(*cuda)};
@@ -97,8 +100,7 @@ Expected<Decoder> Decoder::create(const ProblemSpec& spec, const DecoderOptions&
   }
   const int threads = options.threads != 0 ? options.threads : environment.threads.value_or(0);
   const PlanOverrides overrides = merged(environment.plan, options.overrides);
-  Expected<Choice> choice =
-      choose_backend(spec, asked, asker, overrides, options.device, threads);
+  Expected<Choice> choice = choose_backend(spec, asked, asker, overrides, options, threads);
   if (!choice) return choice.error();
   if (environment.trace_plan) {
     std::fprintf(stderr, "splitwave: plan: backend %s (%s)\n",
@@ -110,6 +112,7 @@ Expected<Decoder> Decoder::create(const ProblemSpec& spec, const DecoderOptions&
   impl->chosen = choice->backend;
   impl->reason = std::move(choice->reason);
   impl->backend = std::move(choice->made);
+  impl->owns_workspace = options.owns_workspace;
   return Decoder(std::move(impl));
 }
 
@@ -119,8 +122,16 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
 
 Status Decoder::run(const DecodeCall& call) {
+  if (!impl_->owns_workspace) return run(call, nullptr);
   if (Status status = check_decode_call(impl_->spec, call); !status) return status;
   return impl_->backend->run(call);
+}
+
+Status Decoder::run(const DecodeCall& call, void* workspace) {
+  if (Status status = check_decode_call(impl_->spec, call); !status) return status;
+  const std::int64_t bytes = impl_->backend->caller_workspace_bytes();
+  if (Status status = check_workspace(workspace, bytes); !status) return status;
+  return impl_->backend->run_in(call, workspace);
 }
 
 const ProblemSpec& Decoder::spec() const { return impl_->spec; }
@@ -132,6 +143,9 @@ const VariantTraits& Decoder::traits_for(int rows) const {
   return impl_->backend->traits_for(rows);
 }
 std::int64_t Decoder::workspace_bytes() const { return impl_->backend->workspace_bytes(); }
+std::int64_t Decoder::caller_workspace_bytes() const {
+  return impl_->backend->caller_workspace_bytes();
+}
 
 std::vector<VariantListing> list_variants() {
   std::vector<VariantListing> all = cpu_variant_listings();

@@ -6,7 +6,8 @@ namespace splitwave {
 
 Expected<std::unique_ptr<DecodeBackend>> make_cuda_backend(const ProblemSpec& /*spec*/,
                                                            const PlanOverrides& /*overrides*/,
-                                                           int /*device*/) {
+                                                           int /*device*/,
+                                                           bool /*owns_workspace*/) {
   return environment_error(
       "this build has no CUDA backend; install the CUDA toolkit (nvcc), configure again with "
       "-DSPLITWAVE_CUDA=ON and rebuild, or use the cpu backend");

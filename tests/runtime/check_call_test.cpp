@@ -177,5 +177,17 @@ TEST(CheckCall, RefusesAScaleThatIsNotFinite) {
   expect_accepted([](Legal& l) { l.call.softmax_scale = -1.0F; });
 }
 
+TEST(CheckCall, RefusesACallersWorkspaceThatIsMissingOrMisaligned) {
+  alignas(256) static std::array<std::uint8_t, 512> memory{};
+  EXPECT_TRUE(check_workspace(nullptr, 0).ok());
+  EXPECT_TRUE(check_workspace(memory.data(), 256).ok());
+  const Status missing = check_workspace(nullptr, 256);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("workspace = null: 256 bytes"), std::string::npos);
+  const Status misaligned = check_workspace(memory.data() + 128, 256);
+  ASSERT_FALSE(misaligned.ok());
+  EXPECT_NE(misaligned.error().message.find("multiple of 256"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace splitwave
