@@ -254,7 +254,8 @@ void Scheduler::deliver(Sequence& s, std::span<const float> logits, StepReport& 
   const Clock::time_point now = Clock::now();
   if (observer_ != nullptr) {
     if (s.generated == 1) {
-      observer_->on_first_token(seconds_between(s.arrival, now), s.queue_s);
+      observer_->on_first_token(seconds_between(s.arrival, now), s.queue_s,
+                                static_cast<int>(request.prompt.size()));
     } else {
       observer_->on_next_token(seconds_between(s.last_token, now));
     }

@@ -43,7 +43,7 @@ struct StepReport {
 class SchedulerObserver {
  public:
   virtual ~SchedulerObserver() = default;
-  virtual void on_first_token(double since_arrival_s, double queue_s) = 0;
+  virtual void on_first_token(double since_arrival_s, double queue_s, int prompt_tokens) = 0;
   virtual void on_next_token(double since_last_s) = 0;
   virtual void on_end(const GenerationEnd& end, double since_arrival_s) = 0;
 };
