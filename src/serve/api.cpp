@@ -40,9 +40,9 @@ struct Route {
   const char* path;
 };
 constexpr Route k_routes[] = {
-    {"GET", "/health"},          {"GET", "/ready"},           {"GET", "/version"},
-    {"GET", "/config"},          {"GET", "/metrics"},         {"GET", "/profile"},
-    {"GET", "/v1/models"},       {"POST", "/v1/completions"}, {"POST", "/v1/chat/completions"},
+    {"GET", "/health"},    {"GET", "/ready"},           {"GET", "/version"},
+    {"GET", "/config"},    {"GET", "/metrics"},         {"GET", "/profile"},
+    {"GET", "/v1/models"}, {"POST", "/v1/completions"}, {"POST", "/v1/chat/completions"},
 };
 
 constexpr const char* k_json = "application/json";
@@ -109,7 +109,8 @@ void Api::route(const HttpRequest& request, const std::shared_ptr<Responder>& re
   if (path == "/config") return responder->send(200, k_json, options_.config_json);
   if (path == "/profile") return send_profile(responder);
   if (path == "/version") {
-    return responder->send(200, k_json, "{\"version\": \"" + json_escape(options_.version) + "\"}\n");
+    return responder->send(200, k_json,
+                           "{\"version\": \"" + json_escape(options_.version) + "\"}\n");
   }
   send_models(request, responder);
 }
@@ -125,7 +126,8 @@ void Api::refuse(const std::shared_ptr<Responder>& responder, const ApiError& er
 
 void Api::send_health(const std::shared_ptr<Responder>& responder) const {
   const double stalled = loop_.stalled_s();
-  if (stalled <= options_.stalled_s_max) return responder->send(200, k_json, "{\"status\": \"ok\"}\n");
+  if (stalled <= options_.stalled_s_max)
+    return responder->send(200, k_json, "{\"status\": \"ok\"}\n");
   ApiError error;
   error.status = 503;
   error.type = "server_error";
@@ -228,10 +230,10 @@ void Api::submit(ApiRequest api, std::vector<std::int32_t> prompt, bool begins_i
   if (options_.kv_tokens_max > 0) room = std::min(room, options_.kv_tokens_max);
   room -= static_cast<std::int64_t>(prompt.size());
   if (prompt.empty() || room < std::max(1, api.max_tokens)) {
-    ApiError error = field_error(
-        field, std::to_string(prompt.size()) + " tokens and max_tokens " +
-                   std::to_string(std::max(1, api.max_tokens)) + " exceed the context of " +
-                   std::to_string(limits.context_tokens_max));
+    ApiError error = field_error(field, std::to_string(prompt.size()) + " tokens and max_tokens " +
+                                            std::to_string(std::max(1, api.max_tokens)) +
+                                            " exceed the context of " +
+                                            std::to_string(limits.context_tokens_max));
     error.code = "context_length_exceeded";
     if (prompt.empty()) error = field_error(field, "no tokens");
     return refuse(responder, error);
@@ -244,9 +246,8 @@ void Api::submit(ApiRequest api, std::vector<std::int32_t> prompt, bool begins_i
   generation.sampling = api.sampling;
   if (!api.has_seed) generation.sampling.seed = random_bits();
   generation.max_tokens =
-      api.max_tokens > 0
-          ? api.max_tokens
-          : static_cast<int>(std::min<std::int64_t>(room, limits.output_tokens_max));
+      api.max_tokens > 0 ? api.max_tokens
+                         : static_cast<int>(std::min<std::int64_t>(room, limits.output_tokens_max));
   generation.sampling.min_tokens = std::min(generation.sampling.min_tokens, generation.max_tokens);
   generation.end_tokens = {loop_.config().eos_token};
   generation.forced_tokens = api.forced_token_ids;

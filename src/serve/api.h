@@ -21,13 +21,13 @@ namespace splitwave::serve {
 
 struct ApiOptions {
   ApiLimits limits;
-  double request_s_max = 600;          // from arrival to the last token
-  double stalled_s_max = 60;           // /health fails when a step takes longer
-  std::vector<std::string> api_keys;   // empty: none is asked for
+  double request_s_max = 600;         // from arrival to the last token
+  double stalled_s_max = 60;          // /health fails when a step takes longer
+  std::vector<std::string> api_keys;  // empty: none is asked for
   std::string version;
-  std::string config_json;             // /config's answer
+  std::string config_json;  // /config's answer
   std::string fingerprint;
-  std::int64_t kv_tokens_max = 0;      // of the whole pool; 0: unknown
+  std::int64_t kv_tokens_max = 0;  // of the whole pool; 0: unknown
 };
 
 class Api {

@@ -75,8 +75,8 @@ class Body {
     const std::string range = std::to_string(low) + ".." + std::to_string(high);
     if (!j->is_number_integer()) return refuse(name, "expected an integer, " + range);
     // An unsigned value above int64 must not wrap into the range.
-    const bool is_huge = j->is_number_unsigned() &&
-                         j->get<std::uint64_t>() > static_cast<std::uint64_t>(high);
+    const bool is_huge =
+        j->is_number_unsigned() && j->get<std::uint64_t>() > static_cast<std::uint64_t>(high);
     if (is_huge || j->get<std::int64_t>() < low || j->get<std::int64_t>() > high) {
       return refuse(name, j->dump() + " is outside " + range);
     }
@@ -269,8 +269,8 @@ void read_stop(Body& body, ApiRequest& request) {
   }
   for (const std::string& s : request.stop) {
     if (s.empty() || s.size() > k_stop_bytes_max) {
-      return body.refuse("stop", "each string has 1.." + std::to_string(k_stop_bytes_max) +
-                                     " bytes");
+      return body.refuse("stop",
+                         "each string has 1.." + std::to_string(k_stop_bytes_max) + " bytes");
     }
   }
 }
@@ -399,8 +399,8 @@ std::variant<ApiRequest, ApiError> read_api_request(std::string_view text, bool 
   read_stop(body, request);
   read_stream(body, request);
   read_extensions(body, limits, request);
-  body.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
-               "prompt_cache_key", "verbosity"});
+  body.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+               "verbosity"});
   if (is_chat) {
     read_chat(body, request);
   } else {

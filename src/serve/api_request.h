@@ -39,8 +39,8 @@ struct ApiRequest {
   bool stream = false;
   bool include_usage = false;
   bool wants_logprobs = false;
-  bool returns_token_ids = false;               // extension return_token_ids
-  std::vector<std::int32_t> forced_token_ids;   // extension
+  bool returns_token_ids = false;              // extension return_token_ids
+  std::vector<std::int32_t> forced_token_ids;  // extension
 };
 
 // The body of a POST; is_chat by the path.

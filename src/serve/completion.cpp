@@ -121,14 +121,14 @@ Json Completion::delta_of(const OutputEvent& event) const {
     case OutputEvent::Kind::content:
       return {{"content", event.text}};
     case OutputEvent::Kind::tool_begin:
-      return {{"tool_calls", Json::array({{{"index", event.tool},
-                                           {"id", call_id(event.tool)},
-                                           {"type", "function"},
-                                           {"function", {{"name", event.text},
-                                                         {"arguments", ""}}}}})}};
+      return {
+          {"tool_calls", Json::array({{{"index", event.tool},
+                                       {"id", call_id(event.tool)},
+                                       {"type", "function"},
+                                       {"function", {{"name", event.text}, {"arguments", ""}}}}})}};
     case OutputEvent::Kind::tool_arguments:
-      return {{"tool_calls", Json::array({{{"index", event.tool},
-                                           {"function", {{"arguments", event.text}}}}})}};
+      return {{"tool_calls",
+               Json::array({{{"index", event.tool}, {"function", {{"arguments", event.text}}}}})}};
     case OutputEvent::Kind::tool_end:
       break;
   }
@@ -249,8 +249,7 @@ Json Completion::message_json() const {
     message["tool_calls"].push_back(
         {{"id", call_id(static_cast<int>(i))},
          {"type", "function"},
-         {"function",
-          {{"name", tool_calls_[i].name}, {"arguments", tool_calls_[i].arguments}}}});
+         {"function", {{"name", tool_calls_[i].name}, {"arguments", tool_calls_[i].arguments}}}});
   }
   return message;
 }
@@ -286,7 +285,8 @@ void Completion::on_end(const GenerationEnd& end) {
     stop_.pass(tail, &rest);
   }
   show(rest, true);
-  const bool calls = is_chat_ && end.reason == FinishReason::stop && parser_.tool_calls_complete() > 0;
+  const bool calls =
+      is_chat_ && end.reason == FinishReason::stop && parser_.tool_calls_complete() > 0;
   const char* reason = calls ? "tool_calls" : name_of(end.reason);
   if (streams_) {
     send_chunk(is_chat_ ? Json::object() : Json(""), reason);

@@ -73,9 +73,9 @@ class EngineLoop {
   Metrics* const metrics_;
   const model::ModelConfig config_;
   const std::vector<std::pair<std::string, std::string>> description_;
-  Scheduler scheduler_;               // engine thread
-  std::deque<StepSample> samples_;    // engine thread
-  std::int64_t steps_ = 0;            // engine thread
+  Scheduler scheduler_;             // engine thread
+  std::deque<StepSample> samples_;  // engine thread
+  std::int64_t steps_ = 0;          // engine thread
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -87,11 +87,11 @@ class EngineLoop {
   std::vector<Arrival> inbox_;
   std::vector<Task> tasks_;
   LoopSnapshot snapshot_;
-  int waiting_new_ = 0;        // in the scheduler, as of the last step
+  int waiting_new_ = 0;  // in the scheduler, as of the last step
   bool is_idle_ = true;
   bool is_draining_ = false;
   bool is_stopping_ = false;
-  double ended_per_s_ = 0;     // smoothed
+  double ended_per_s_ = 0;  // smoothed
   Clock::time_point last_turn_ = Clock::now();
   std::thread thread_;  // last: it starts when everything else is there
 };

@@ -34,10 +34,9 @@ Exchange::~Exchange() {
 void Exchange::send(int status, std::string_view content_type, std::string body,
                     HttpHeaders headers) {
   if (is_ended_.exchange(true)) return;
-  asio::post(connection_->strand(), [c = connection_, status, type = std::string(content_type),
-                                     body = std::move(body), headers = std::move(headers)] {
-    c->answer(status, type, body, headers);
-  });
+  asio::post(connection_->strand(),
+             [c = connection_, status, type = std::string(content_type), body = std::move(body),
+              headers = std::move(headers)] { c->answer(status, type, body, headers); });
 }
 
 void Exchange::begin_stream(std::string_view content_type) {
@@ -125,16 +124,16 @@ void Connection::wait_for_request() {
 void Connection::watch_peer() {
   if (is_watching_ || buffer_.size() > 0) return;
   is_watching_ = true;
-  socket_.async_read_some(
-      buffer_.prepare(4096),
-      [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
-        self->is_watching_ = false;
-        if (self->state_ == State::closed) return;
-        if (error) return self->drop();
-        self->buffer_.commit(bytes);
-        if (self->state_ == State::idle) self->read_header();
-        // While answering: the beginning of the next request stays in the buffer.
-      });
+  socket_.async_read_some(buffer_.prepare(4096),
+                          [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                            self->is_watching_ = false;
+                            if (self->state_ == State::closed) return;
+                            if (error) return self->drop();
+                            self->buffer_.commit(bytes);
+                            if (self->state_ == State::idle) self->read_header();
+                            // While answering: the beginning of the next request stays in the
+                            // buffer.
+                          });
 }
 
 void Connection::read_header() {
@@ -144,11 +143,10 @@ void Connection::read_header() {
   parser_->header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
   parser_->body_limit(static_cast<std::uint64_t>(limits.body_bytes_max));
   set_deadline(read_timer_, limits.header_s);
-  http::async_read_header(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](beast::error_code error, std::size_t) {
-        if (self->state_ == State::reading) self->on_header(error);
-      });
+  http::async_read_header(socket_, buffer_, *parser_,
+                          [self = shared_from_this()](beast::error_code error, std::size_t) {
+                            if (self->state_ == State::reading) self->on_header(error);
+                          });
 }
 
 void Connection::on_header(beast::error_code error) {
@@ -195,8 +193,8 @@ void Connection::refuse(int status, const std::string& message) {
   keeps_alive_ = false;
   is_head_ = false;
   http_minor_ = 1;
-  std::string body = shared_->options.error_body ? shared_->options.error_body(status, message)
-                                                 : message + "\n";
+  std::string body =
+      shared_->options.error_body ? shared_->options.error_body(status, message) : message + "\n";
   answer(status, "application/json", std::move(body), {});
 }
 
@@ -222,11 +220,12 @@ void Connection::dispatch() {
   try {
     shared_->handler(std::move(request), exchange);
   } catch (const std::exception& e) {
-    exchange->send(500, "application/json",
-                   shared_->options.error_body
-                       ? shared_->options.error_body(500, std::string("internal error: ") + e.what())
-                       : std::string("internal error\n"),
-                   {});
+    exchange->send(
+        500, "application/json",
+        shared_->options.error_body
+            ? shared_->options.error_body(500, std::string("internal error: ") + e.what())
+            : std::string("internal error\n"),
+        {});
   }
 }
 
@@ -339,13 +338,14 @@ void Connection::linger() {
       return;  // its completion finds the peer's end, or the deadline does
     }
   }
-  socket_.async_read_some(asio::buffer(discarded_), [self = shared_from_this()](
-                                                        beast::error_code error, std::size_t n) {
-    if (self->state_ != State::lingering) return;
-    self->lingered_bytes_ += static_cast<std::int64_t>(n);
-    if (error || self->lingered_bytes_ > k_linger_bytes_max) return self->drop();
-    self->linger();
-  });
+  socket_.async_read_some(asio::buffer(discarded_),
+                          [self = shared_from_this()](beast::error_code error, std::size_t n) {
+                            if (self->state_ != State::lingering) return;
+                            self->lingered_bytes_ += static_cast<std::int64_t>(n);
+                            if (error || self->lingered_bytes_ > k_linger_bytes_max)
+                              return self->drop();
+                            self->linger();
+                          });
 }
 
 void Connection::drop() {

@@ -20,7 +20,8 @@ using asio::ip::tcp;
 class Server final : public HttpServer {
  public:
   Server(const HttpOptions& options, HttpHandler handler)
-      : shared_(std::make_shared<HttpShared>()), acceptor_(asio::make_strand(io_)),
+      : shared_(std::make_shared<HttpShared>()),
+        acceptor_(asio::make_strand(io_)),
         pause_(acceptor_.get_executor()) {
     shared_->options = options;
     shared_->handler = std::move(handler);

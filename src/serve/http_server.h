@@ -21,10 +21,10 @@ struct HttpLimits {
   std::int64_t body_bytes_max = 4 << 20;
   int header_bytes_max = 16 << 10;
   int connections_max = 1024;
-  int header_s = 10;     // to send a request's header
-  int body_s = 30;       // to send its body
-  int idle_s = 75;       // between requests of a connection
-  int write_s = 30;      // for a peer to take what was written
+  int header_s = 10;                        // to send a request's header
+  int body_s = 30;                          // to send its body
+  int idle_s = 75;                          // between requests of a connection
+  int write_s = 30;                         // for a peer to take what was written
   std::int64_t output_bytes_max = 4 << 20;  // waiting for a slow reader; more ends it
 };
 

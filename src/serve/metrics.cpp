@@ -17,16 +17,14 @@ namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-const Buckets k_first_token_s = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
-                                 0.25,  0.5,   0.75, 1,    2.5,  5,    7.5,  10,
-                                 20,    40,    80,   160,  640,  2560};
-const Buckets k_inter_token_s = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,
-                                 0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     7.5, 10,   20,
-                                 40,    80};
-const Buckets k_request_s = {0.3, 0.5, 0.8, 1,  1.5, 2,  2.5, 5,   10,  15,  20,
+const Buckets k_first_token_s = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+                                 1,     2.5,   5,    7.5,  10,   20,   40,   80,  160,  640, 2560};
+const Buckets k_inter_token_s = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
+                                 0.15,  0.2,    0.3,   0.4,  0.5,   0.75, 1,     2.5,
+                                 5,     7.5,    10,    20,   40,    80};
+const Buckets k_request_s = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                              30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
-const Buckets k_iteration_tokens = {1,   8,    16,   32,   64,   128,  256,
-                                    512, 1024, 2048, 4096, 8192, 16384};
+const Buckets k_iteration_tokens = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
 // Resident bytes of this process; 0 where /proc has none.
 double resident_bytes() {
@@ -51,7 +49,7 @@ struct Metrics::Impl {
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const Buckets& buckets) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels,
-                                                                                      buckets);
+                                                                                     buckets);
   }
 
   prometheus::Registry registry;
@@ -64,16 +62,16 @@ struct Metrics::Impl {
   prometheus::Gauge& running = gauge("vllm:num_requests_running", "Requests in the batch.");
   prometheus::Gauge& waiting = gauge("vllm:num_requests_waiting", "Requests that wait.");
   prometheus::Gauge& kv_usage = gauge("vllm:kv_cache_usage_perc", "Used share of KV pages, 0..1.");
-  prometheus::Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Prompt tokens of requests whose prompt was run.");
+  prometheus::Counter& prompt_tokens =
+      counter("vllm:prompt_tokens_total", "Prompt tokens of requests whose prompt was run.");
   prometheus::Counter& generation_tokens =
       counter("vllm:generation_tokens_total", "Tokens generated.");
   prometheus::Counter& preemptions =
       counter("vllm:num_preemptions_total", "Sequences that gave their pages back.");
-  prometheus::Family<prometheus::Counter>& success =
-      prometheus::BuildCounter()
-          .Name("vllm:request_success_total")
-          .Help("Requests that ended, by reason.")
-          .Register(registry);
+  prometheus::Family<prometheus::Counter>& success = prometheus::BuildCounter()
+                                                         .Name("vllm:request_success_total")
+                                                         .Help("Requests that ended, by reason.")
+                                                         .Register(registry);
   prometheus::Histogram& first_token_s =
       histogram("vllm:time_to_first_token_seconds", "Arrival to first token.", k_first_token_s);
   prometheus::Histogram& inter_token_s = histogram(
@@ -92,11 +90,10 @@ struct Metrics::Impl {
   prometheus::Gauge& steps = gauge("splitwave:steps", "Engine steps since the start.");
   prometheus::Gauge& resident =
       gauge("process_resident_memory_bytes", "Resident memory of the server.");
-  prometheus::Family<prometheus::Counter>& http =
-      prometheus::BuildCounter()
-          .Name("splitwave:http_responses_total")
-          .Help("HTTP responses by status.")
-          .Register(registry);
+  prometheus::Family<prometheus::Counter>& http = prometheus::BuildCounter()
+                                                      .Name("splitwave:http_responses_total")
+                                                      .Help("HTTP responses by status.")
+                                                      .Register(registry);
 };
 
 Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {
@@ -146,10 +143,9 @@ std::string Metrics::render(const LoopSnapshot& snapshot) {
   impl_->steps.Set(static_cast<double>(snapshot.steps));
   impl_->resident.Set(resident_bytes());
   const model::KvUsage& kv = snapshot.kv;
-  impl_->kv_usage.Set(
-      kv.pages_total > 0
-          ? static_cast<double>(kv.pages_used) / static_cast<double>(kv.pages_total)
-          : 0);
+  impl_->kv_usage.Set(kv.pages_total > 0
+                          ? static_cast<double>(kv.pages_used) / static_cast<double>(kv.pages_total)
+                          : 0);
   {
     const std::lock_guard lock(impl_->mutex);
     // A scrape may carry an older snapshot than the last one: a counter never goes back.
