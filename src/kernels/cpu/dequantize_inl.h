@@ -34,10 +34,16 @@ HWY_INLINE void PrefetchToL2(const void* at) { __builtin_prefetch(at, 0, 2); }
 HWY_INLINE int PrefetchBytes(KvFormat format) {
   return format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
 }
-// Bytes between two of a tile's row_count prefetches that cover a row, its last line included.
-HWY_INLINE int PrefetchStepBytes(const TileTask& task) {
-  const int lines_and_rest = PrefetchBytes(task.format) + k_cache_line_bytes - 1;
-  return std::min((lines_and_rest + task.row_count - 1) / task.row_count, k_cache_line_bytes);
+// One prefetch a step of a loop: where the next one goes and how far apart they are.
+struct PrefetchSteps {
+  const std::uint8_t* at = nullptr;
+  std::ptrdiff_t step_bytes = 0;
+};
+
+// Bytes between two of so many prefetches that cover a row, its last line included.
+HWY_INLINE int PrefetchStepBytes(KvFormat format, int steps) {
+  const int lines_and_rest = PrefetchBytes(format) + k_cache_line_bytes - 1;
+  return std::min((lines_and_rest + steps - 1) / steps, k_cache_line_bytes);
 }
 
 // A whole row into L2, where it waits for its tile: in L1 it would displace the products' operands.
@@ -54,30 +60,33 @@ HWY_INLINE void PrefetchFirstRows(const TileTask& task) {
   for (int t = 0; t < count; ++t) PrefetchRow(task.format, task.rows[t]);
 }
 
-// Hands out the rows after the tile for prefetching, evenly over the blocks of the products.
+// Hands out the rows after the tile for prefetching, evenly over the blocks of the products. A
+// block prefetches one row, a line every rows_a_step rows of the tile.
 class RowPrefetcher {
  public:
-  RowPrefetcher(const TileTask& task, int blocks)
+  RowPrefetcher(const TileTask& task, int blocks, int rows_a_step)
       : task_(task),
         count_(std::min(task.prefetch, task.rows_known - task.row_count)),
-        blocks_(blocks) {}
-  // The row to prefetch during the next block, or null. Where more than one is due, the others are
-  // prefetched here, in a burst.
-  HWY_INLINE const std::uint8_t* next_row() {
+        blocks_(blocks),
+        step_bytes_(PrefetchStepBytes(task.format, std::max(1, task.row_count / rows_a_step))) {}
+  // What to prefetch during the next block. Where more than one row is due, the others are
+  // prefetched here, in a burst; where none is, the steps stay on one line that is always there.
+  HWY_INLINE PrefetchSteps next_block() {
     ++block_;
     const int due = static_cast<int>(std::int64_t{count_} * std::min(block_, blocks_) / blocks_);
     for (; done_ + 1 < due; ++done_) PrefetchRow(task_.format, task_.rows[task_.row_count + done_]);
-    if (done_ >= due) return nullptr;
+    if (done_ >= due) return {task_.raw, 0};
     const RowRef& row = task_.rows[task_.row_count + done_];
     ++done_;
     if (task_.format == KvFormat::v4) PrefetchToL2(row.scales);
-    return row.data;
+    return {row.data, step_bytes_};
   }
 
  private:
   const TileTask& task_;
   int count_;
   int blocks_;
+  int step_bytes_;
   int block_ = 0;
   int done_ = 0;
 };

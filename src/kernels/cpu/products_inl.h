@@ -30,6 +30,11 @@ inline constexpr int k_group_heads = k_block_vectors * k_lanes;
 static_assert(k_group_heads % k_head_pad == 0 || k_head_pad % k_group_heads == 0,
               "a padded head block is whole groups, or one short group of whole vectors");
 
+// Steps of the contracted index in one turn of a product's loop. More turns the loop body larger
+// than what half a decoded-instruction cache holds, and costs where a sibling thread has the other
+// half.
+inline constexpr int k_unroll = 2;
+
 // KV rows of one S block of so many head vectors.
 constexpr int ScoreRows(int vectors) { return std::min(12, k_accumulators_max / vectors); }
 
@@ -70,15 +75,20 @@ HWY_INLINE void ScoreBlock(const float* HWY_RESTRICT q, const float* HWY_RESTRIC
       sum[t][n] = is_first_panel ? hn::Zero(d) : hn::Load(d, s + t * s_stride + n * k_lanes);
     }
   }
-  for (int i = 0; i < k_panel_dims; ++i) {
-    VF qv[kVectors];
+  static_assert(k_panel_dims % k_unroll == 0);
+#pragma GCC unroll 1
+  for (int at = 0; at < k_panel_dims; at += k_unroll) {
+#pragma GCC unroll 2
+    for (int i = at; i < at + k_unroll; ++i) {
+      VF qv[kVectors];
 #pragma GCC unroll 4
-    for (int n = 0; n < kVectors; ++n) qv[n] = hn::Load(d, q + (i * kVectors + n) * k_lanes);
+      for (int n = 0; n < kVectors; ++n) qv[n] = hn::Load(d, q + (i * kVectors + n) * k_lanes);
 #pragma GCC unroll 12
-    for (int t = 0; t < kRows; ++t) {
-      const VF kv = hn::Set(d, k[t * k_panel_dims + i]);
+      for (int t = 0; t < kRows; ++t) {
+        const VF kv = hn::Set(d, k[t * k_panel_dims + i]);
 #pragma GCC unroll 4
-      for (int n = 0; n < kVectors; ++n) sum[t][n] = hn::MulAdd(qv[n], kv, sum[t][n]);
+        for (int n = 0; n < kVectors; ++n) sum[t][n] = hn::MulAdd(qv[n], kv, sum[t][n]);
+      }
     }
   }
 #pragma GCC unroll 12
@@ -117,15 +127,29 @@ HWY_INLINE void Scores(const TileTask& task) {
   }
 }
 
+// sum += weights p[0..kHeads) times one row of V. p: the row's probabilities.
+template <int kHeads>
+HWY_INLINE void ValueStep(const float* HWY_RESTRICT p, const float* HWY_RESTRICT v,
+                          VF (&sum)[kHeads][k_block_vectors]) {
+  const DF d;
+  VF vv[k_block_vectors];
+#pragma GCC unroll 4
+  for (int n = 0; n < k_block_vectors; ++n) vv[n] = hn::Load(d, v + n * k_lanes);
+#pragma GCC unroll 6
+  for (int h = 0; h < kHeads; ++h) {
+    const VF weight = hn::Set(d, p[h]);
+#pragma GCC unroll 4
+    for (int n = 0; n < k_block_vectors; ++n) sum[h][n] = hn::MulAdd(weight, vv[n], sum[h][n]);
+  }
+}
+
 // O rows [0, kHeads) x (k_block_vectors * k_lanes) dims += P V over one tile. later: a KV row that
-// a later tile needs, prefetched along the way (a burst would wait for the fill buffers), or null.
+// a later tile needs, prefetched along the way (a burst would wait for the fill buffers).
 template <int kHeads>
 HWY_INLINE void ValueBlock(const TileTask& task, int h0, const float* HWY_RESTRICT v,
-                           float* HWY_RESTRICT o, const std::uint8_t* later) {
+                           float* HWY_RESTRICT o, PrefetchSteps later) {
   const DF d;
   const float* HWY_RESTRICT p = task.scores + h0;
-  const std::uint8_t* ahead = later != nullptr ? later : task.raw;
-  const int ahead_step_bytes = later != nullptr ? PrefetchStepBytes(task) : 0;
   VF sum[kHeads][k_block_vectors];
 #pragma GCC unroll 6
   for (int h = 0; h < kHeads; ++h) {
@@ -136,21 +160,22 @@ HWY_INLINE void ValueBlock(const TileTask& task, int h0, const float* HWY_RESTRI
                                 : hn::Mul(hn::Load(d, o + h * k_panel_dims + n * k_lanes), factor);
     }
   }
-  for (int t = 0; t < task.row_count; ++t) {
-    PrefetchToL2(ahead);
-    ahead += ahead_step_bytes;
-    VF vv[k_block_vectors];
-#pragma GCC unroll 4
-    for (int n = 0; n < k_block_vectors; ++n) {
-      vv[n] = hn::Load(d, v + t * k_panel_dims + n * k_lanes);
+  int t = 0;
+#pragma GCC unroll 1
+  for (; t + k_unroll <= task.row_count; t += k_unroll) {
+    PrefetchToL2(later.at);
+    later.at += later.step_bytes;
+#pragma GCC unroll 2
+    for (int u = 0; u < k_unroll; ++u) {
+      ValueStep<kHeads>(p, v, sum);
+      p += task.heads_padded;
+      v += k_panel_dims;
     }
-#pragma GCC unroll 6
-    for (int h = 0; h < kHeads; ++h) {
-      const VF weight = hn::Set(d, p[h]);
-#pragma GCC unroll 4
-      for (int n = 0; n < k_block_vectors; ++n) sum[h][n] = hn::MulAdd(weight, vv[n], sum[h][n]);
-    }
+  }
+  for (; t < task.row_count; ++t) {
+    ValueStep<kHeads>(p, v, sum);
     p += task.heads_padded;
+    v += k_panel_dims;
   }
 #pragma GCC unroll 6
   for (int h = 0; h < kHeads; ++h) {
@@ -166,7 +191,7 @@ static_assert(k_value_heads == 6, "the unroll pragmas of ValueBlock");
 
 HWY_NOINLINE void ValuePanel(const TileTask& task, const float* v, float* o, RowPrefetcher& later) {
   ForBlocks<k_value_heads>(task.heads, [&]<int kHeads>(int h) {
-    ValueBlock<kHeads>(task, h, v, o + h * k_panel_dims, later.next_row());
+    ValueBlock<kHeads>(task, h, v, o + h * k_panel_dims, later.next_block());
   });
 }
 
@@ -174,13 +199,50 @@ HWY_INLINE void Values(const TileTask& task) {
   constexpr int k_block_dims = k_block_vectors * k_lanes;
   static_assert(k_panel_dims % k_block_dims == 0, "a panel is whole blocks");
   const int head_steps = (task.heads + k_value_heads - 1) / k_value_heads;
-  RowPrefetcher later(task, k_value_dims / k_block_dims * head_steps);
+  RowPrefetcher later(task, k_value_dims / k_block_dims * head_steps, k_unroll);
   for (int p = 0; p < k_value_panels; ++p) {
     const float* const v = task.tile + p * task.tile_rows_capacity * k_panel_dims;
     float* const o = task.partial.o + p * task.heads * k_panel_dims;
     for (int i = 0; i < k_panel_dims; i += k_block_dims) ValuePanel(task, v + i, o + i, later);
   }
 }
+
+#if HWY_TARGET == HWY_SCALAR
+// Heads [h, h + 4) and dims [0, 8) of the group's q, one dim a row of `to`.
+inline void PackQBlock(const std::uint16_t* const (&rows)[4], int width, float* to) {
+  for (int i = 0; i < 8; ++i) {
+    for (int h = 0; h < 4; ++h) {
+      to[i * width + h] = rows[h] != nullptr ? bf16_to_float(rows[h][i]) : 0.0F;
+    }
+  }
+}
+#else
+// As above, by a transpose of 4 x 4 pairs of dims: a 32-bit cell holds two bf16.
+inline void PackQBlock(const std::uint16_t* const (&rows)[4], int width, float* to) {
+  const hn::FixedTag<std::uint32_t, 4> d;
+  const hn::FixedTag<std::uint64_t, 2> d64;
+  const hn::FixedTag<float, 4> df;
+  using V = hn::Vec<decltype(d)>;
+  V a[4];
+  for (int h = 0; h < 4; ++h) {
+    a[h] = rows[h] == nullptr ? hn::Zero(d)
+                              : hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(rows[h]));
+  }
+  const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, a[0], a[1]));
+  const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, a[2], a[3]));
+  const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, a[0], a[1]));
+  const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, a[2], a[3]));
+  const V pairs[4] = {hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)),
+                      hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)),
+                      hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)),
+                      hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23))};
+  for (int i = 0; i < 4; ++i) {
+    float* const even = to + 2 * i * width;
+    hn::Store(hn::BitCast(df, hn::ShiftLeft<16>(pairs[i])), df, even);
+    hn::Store(hn::BitCast(df, hn::And(pairs[i], hn::Set(d, 0xFFFF0000U))), df, even + width);
+  }
+}
+#endif
 
 // q in the order that ScoreBlock reads: panel, head group, dim, head; pad heads are zero.
 inline void PackQ(const std::uint16_t* q, std::int64_t head_stride, int heads, int heads_padded,
@@ -189,10 +251,13 @@ inline void PackQ(const std::uint16_t* q, std::int64_t head_stride, int heads, i
     for (int g = 0; g < heads_padded; g += k_group_heads) {
       const int width = std::min(k_group_heads, heads_padded - g);
       float* const group = packed + (p * heads_padded + g) * k_panel_dims;
-      for (int h = 0; h < width; ++h) {
-        const std::uint16_t* const from = q + (g + h) * head_stride + p * k_panel_dims;
-        for (int i = 0; i < k_panel_dims; ++i) {
-          group[i * width + h] = g + h < heads ? bf16_to_float(from[i]) : 0.0F;
+      for (int h = 0; h < width; h += 4) {
+        for (int i = 0; i < k_panel_dims; i += 8) {
+          const std::uint16_t* rows[4] = {};
+          for (int n = 0; n < 4 && g + h + n < heads; ++n) {
+            rows[n] = q + (g + h + n) * head_stride + p * k_panel_dims + i;
+          }
+          PackQBlock(rows, width, group + i * width + h);
         }
       }
     }

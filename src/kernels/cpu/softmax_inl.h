@@ -30,10 +30,13 @@ static_assert(k_head_pad % k_lanes == 0, "a padded head block is whole vectors")
 // relative error over all floats in [-126, 0] is asserted in tests/kernels_cpu/softmax_test.cpp.
 HWY_INLINE VF Exp2(VF x) {
   const DF d;
-  const hn::RebindToSigned<DF> di;
+  const hn::RebindToUnsigned<DF> du;
+  // Adding 1.5 * 2^23 leaves the nearest integer (ties to even) in the low bits: one addition,
+  // where a conversion has to repair what does not fit an integer.
+  const VF magic = hn::Set(d, 0x1.8p23F);
   const VF bounded = hn::Min(hn::Max(x, hn::Set(d, -127.0F)), hn::Set(d, 128.0F));
-  const auto n = hn::NearestInt(bounded);
-  const VF r = hn::Sub(bounded, hn::ConvertTo(d, n));
+  const VF shifted = hn::Add(bounded, magic);
+  const VF r = hn::Sub(bounded, hn::Sub(shifted, magic));
   VF p = hn::Set(d, 0x1.44138ap-13F);
   p = hn::MulAdd(p, r, hn::Set(d, 0x1.5f0890p-10F));
   p = hn::MulAdd(p, r, hn::Set(d, 0x1.3b2a54p-7F));
@@ -41,8 +44,10 @@ HWY_INLINE VF Exp2(VF x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0x1.ebfbe0p-3F));
   p = hn::MulAdd(p, r, hn::Set(d, 0x1.62e430p-1F));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
-  // n = -127 makes the scale's bits 0 (flush to zero), n = 128 makes them +inf.
-  const VF scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+  // The shift drops all of magic's bits. n = -127 makes the scale's bits 0 (flush to zero), n = 128
+  // makes them +inf.
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(du, shifted));
+  const VF scale = hn::BitCast(d, hn::Add(exponent, hn::Set(du, 127U << 23)));
   // Max and Min drop a NaN operand on x86: restore it.
   return hn::IfThenElse(hn::Eq(x, x), hn::Mul(p, scale), x);
 }
