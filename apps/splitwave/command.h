@@ -28,6 +28,7 @@ void add_bench(CLI::App& root, CommandContext& context);
 void add_doctor(CLI::App& root, CommandContext& context);
 void add_fit(CLI::App& root, CommandContext& context);
 void add_graph(CLI::App& root, CommandContext& context);
+void add_load(CLI::App& root, CommandContext& context);
 void add_model(CLI::App& root, CommandContext& context);
 void add_occupancy(CLI::App& root, CommandContext& context);
 void add_plan(CLI::App& root, CommandContext& context);

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   add_doctor(root, context);
   add_fit(root, context);
   add_graph(root, context);
+  add_load(root, context);
   add_model(root, context);
   add_occupancy(root, context);
   add_plan(root, context);

@@ -144,6 +144,21 @@ Expected<int> json_tokens(const LineContext& at, const nlohmann::json& object, c
                       found->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), least);
 }
 
+Status read_blocks(const LineContext& at, const nlohmann::json& object,
+                   std::vector<std::int64_t>* blocks) {
+  const auto found = object.find("hash_ids");
+  if (found == object.end()) return {};
+  if (!found->is_array() || found->size() > k_trace_blocks_max) {
+    return at.error("hash_ids",
+                    "is not an array of at most " + std::to_string(k_trace_blocks_max) + " ids");
+  }
+  for (const auto& id : *found) {
+    if (!id.is_number_integer()) return at.error("hash_ids", "holds something that is no integer");
+    blocks->push_back(id.get<std::int64_t>());
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<Trace> parse_azure_csv(std::string_view text, const std::string& name) {
@@ -190,7 +205,10 @@ Expected<Trace> parse_mooncake_jsonl(std::string_view text, const std::string& n
         if (!context.ok()) return context.error();
         const auto generated = json_tokens(at, object, "output_length", 1);
         if (!generated.ok()) return generated.error();
-        return append(trace, at, "timestamp", arrival_ms / 1e3, first_s, *context, *generated);
+        Status status_of_line =
+            append(trace, at, "timestamp", arrival_ms / 1e3, first_s, *context, *generated);
+        if (!status_of_line.ok()) return status_of_line;
+        return read_blocks(at, object, &trace.requests.back().prefix_blocks);
       });
   return finished(std::move(trace), text, status);
 }

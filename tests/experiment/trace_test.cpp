@@ -41,6 +41,15 @@ TEST(Trace, ReadsEveryRequestOfTheShippedTraces) {
   EXPECT_NEAR(chat->requests.back().arrival_s, 3536.999, 1e-9);
 }
 
+TEST(Trace, KeepsThePrefixBlocksOfMooncake) {
+  const auto chat = read_trace(k_traces + "mooncake-conversation.jsonl");
+  ASSERT_TRUE(chat.ok()) << chat.error().message;
+  for (const TraceRequest& request : chat->requests) {
+    // The last block may be cut short.
+    EXPECT_EQ(std::ssize(request.prefix_blocks), (request.context_tokens + 511) / 512);
+  }
+}
+
 TEST(Trace, NamesLineFieldAndValueOfADamagedCsv) {
   const std::string good = "2023-11-16 18:17:03.97,1,2\n";
   EXPECT_EQ(azure_error(k_header + good + "2023-11-16 18:17:04,12x,2\n"),
@@ -82,6 +91,9 @@ TEST(Trace, NamesLineFieldAndValueOfADamagedJsonLine) {
             "t.jsonl:1: input_length: '16777217' is not a whole number from 0 to 16777216");
   EXPECT_EQ(mooncake_error(R"({"timestamp":"x","input_length":1,"output_length":4})"),
             "t.jsonl:1: timestamp: is not a number of milliseconds from 0 to 1e12");
+  EXPECT_EQ(
+      mooncake_error(R"({"timestamp":1,"input_length":1,"output_length":4,"hash_ids":[1.5]})"),
+      "t.jsonl:1: hash_ids: holds something that is no integer");
   EXPECT_EQ(mooncake_error("[1]\n"), "t.jsonl:1: line: '[1]' is not a JSON object");
   EXPECT_EQ(mooncake_error("{\"timestamp\n"),
             "t.jsonl:1: line: '{\"timestamp' is not a JSON object");
