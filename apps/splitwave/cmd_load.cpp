@@ -68,7 +68,10 @@ Expected<std::vector<load::LoadPoint>> measure(const Arguments& a) {
   return points;
 }
 
-void run(CommandContext& context, const CLI::App& command, const Arguments& a) {
+void run(CommandContext& context, const CLI::App& command, Arguments& a) {
+  const auto target = load::resolve_target(a.options.target);
+  if (!target) return fail(context, command, target.error());
+  a.options.target = *target;
   const auto points = measure(a);
   if (!points) return fail(context, command, points.error());
   const auto violations = load::scaling_violations(*points, a.tolerance);
@@ -89,9 +92,9 @@ void add_load(CLI::App& root, CommandContext& context) {
       "splitwave load --url http://127.0.0.1:8000 --concurrency 1,16,96 --window-s 20 --json");
   load::LoadOptions& o = a->options;
   o.target.url = "http://127.0.0.1:8000";
-  o.target.model = "splitwave";
   command->add_option("--url", o.target.url, "the server, without /v1");
-  command->add_option("--model", o.target.model, "the model's name");
+  command->add_option("--model", o.target.model,
+                      "the model's name; none: the first that /v1/models lists");
   command->add_option("--api-key", o.target.api_key, "sent as a bearer token")
       ->envname("OPENAI_API_KEY");
   command

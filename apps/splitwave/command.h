@@ -25,6 +25,7 @@ CLI::App* add_command(CLI::App& root, CommandContext& context, const std::string
 // One function a file, in the order in which --help lists them.
 void add_ab(CLI::App& root, CommandContext& context);
 void add_bench(CLI::App& root, CommandContext& context);
+void add_canary(CLI::App& root, CommandContext& context);
 void add_doctor(CLI::App& root, CommandContext& context);
 void add_fit(CLI::App& root, CommandContext& context);
 void add_graph(CLI::App& root, CommandContext& context);

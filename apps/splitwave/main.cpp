@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   CommandContext context;
   add_ab(root, context);
   add_bench(root, context);
+  add_canary(root, context);
   add_doctor(root, context);
   add_fit(root, context);
   add_graph(root, context);

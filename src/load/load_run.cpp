@@ -192,14 +192,6 @@ void Runner::report(int session, LoadPoint* point) const {
   point->mean_in_flight += in_flight_seconds_ / options_.window_s / options_.sessions;
 }
 
-// An address that nothing listens on is said at once, not after a whole point of errors.
-Status check_reachable(const LoadOptions& options) {
-  const auto answer =
-      http_fetch({options.target.url + "/v1/models", "", options.target.api_key, 10});
-  if (!answer) return answer.error();
-  return {};
-}
-
 std::string prompt_of(const Arrival& arrival, std::uint64_t seed, std::uint64_t index) {
   std::string text;
   int left = arrival.prompt_tokens;
@@ -214,12 +206,30 @@ std::string prompt_of(const Arrival& arrival, std::uint64_t seed, std::uint64_t 
 
 }  // namespace
 
+Expected<LoadTarget> resolve_target(const LoadTarget& target) {
+  const auto answer = http_fetch({target.url + "/v1/models", "", target.api_key, 10});
+  if (!answer) return answer.error();
+  LoadTarget resolved = target;
+  if (!target.model.empty()) return resolved;
+  const Json json = Json::parse(answer->body, nullptr, false);
+  const auto data = json.find("data");
+  if (!json.is_object() || data == json.end() || !data->is_array() || data->empty() ||
+      !data->front().is_object() || !data->front().contains("id") ||
+      !data->front()["id"].is_string()) {
+    return environment_error(target.url + "/v1/models: HTTP " + std::to_string(answer->status) +
+                             " names no model; name one with --model");
+  }
+  resolved.model = data->front()["id"].get<std::string>();
+  return resolved;
+}
+
 Expected<LoadPoint> run_closed_loop(const LoadOptions& options, int concurrency) {
   if (concurrency < 1 || concurrency > k_concurrency_in_flight_max) {
     return bad_input("concurrency: " + std::to_string(concurrency) + "; from 1 to " +
                      std::to_string(k_concurrency_in_flight_max));
   }
-  if (Status s = check_reachable(options); !s.ok()) return s.error();
+  // An address that nothing listens on is said at once, not after a whole point of errors.
+  if (const auto target = resolve_target(options.target); !target) return target.error();
   LoadPoint point;
   point.concurrency = concurrency;
   std::uint64_t request = 0;
@@ -243,7 +253,8 @@ Expected<LoadPoint> run_closed_loop(const LoadOptions& options, int concurrency)
 
 Expected<LoadPoint> run_open_loop(const LoadOptions& options, std::span<const Arrival> arrivals) {
   if (arrivals.empty()) return bad_input("the trace has no request in the window");
-  if (Status s = check_reachable(options); !s.ok()) return s.error();
+  // An address that nothing listens on is said at once, not after a whole point of errors.
+  if (const auto target = resolve_target(options.target); !target) return target.error();
   LoadPoint point;
   Runner runner(options);
   std::size_t next = 0;

@@ -23,9 +23,13 @@ inline constexpr int k_concurrency_in_flight_max = 1024;
 
 struct LoadTarget {
   std::string url;    // up to and without /v1
-  std::string model;  // as /v1/models names it
+  std::string model;  // as /v1/models names it; empty: the first that it lists
   std::string api_key;
 };
+
+// The target with its model: what /v1/models lists first, when none is named. environment: nothing
+// answers there.
+[[nodiscard]] Expected<LoadTarget> resolve_target(const LoadTarget& target);
 
 struct LoadOptions {
   LoadTarget target;

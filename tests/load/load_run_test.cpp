@@ -138,6 +138,19 @@ TEST(ClosedLoop, CountsErrorsAndShowsThem) {
   EXPECT_NE(all.find("without a finish_reason"), std::string::npos) << all;
 }
 
+TEST(ResolveTarget, TakesTheFirstModelThatTheServerLists) {
+  const test::StubServer server([](const test::StubRequest& request) -> test::StubResponse {
+    return {200,
+            "application/json",
+            {{0, request.path == "/v1/models" ? R"({"data": [{"id": "m1"}, {"id": "m2"}]})" : ""}}};
+  });
+  EXPECT_EQ(resolve_target({server.url(), "", ""})->model, "m1");
+  EXPECT_EQ(resolve_target({server.url(), "mine", ""})->model, "mine");
+  const auto without = resolve_target({server.url() + "/other", "", ""});
+  ASSERT_FALSE(without.ok());
+  EXPECT_NE(without.error().message.find("--model"), std::string::npos);
+}
+
 TEST(ClosedLoop, SaysThatNothingListens) {
   LoadOptions options;
   options.target.url = "http://127.0.0.1:1";
