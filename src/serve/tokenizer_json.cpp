@@ -2,6 +2,7 @@
 #include "serve/tokenizer_json.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -26,21 +27,21 @@ const std::unordered_map<char32_t, unsigned char>& byte_alphabet() {
   return *alphabet;
 }
 
-// The bytes that a vocabulary entry stands for; the entry itself when it is not in the alphabet
-// (the names of special tokens are not).
-std::string to_bytes(const std::string& entry) {
+// The bytes that a vocabulary entry stands for; nullopt when it is not in the alphabet (the names
+// of special tokens are not).
+std::optional<std::string> to_bytes(const std::string& entry) {
   std::string bytes;
   for (std::size_t i = 0; i < entry.size();) {
     const auto lead = static_cast<unsigned char>(entry[i]);
     char32_t point = lead;
     std::size_t length = 1;
-    if (lead >= 0xE0) return entry;  // the alphabet ends at U+0143
+    if (lead >= 0xE0) return std::nullopt;  // the alphabet ends at U+0143
     if (lead >= 0xC0) {
       point = (lead & 0x1FU) << 6 | (static_cast<unsigned char>(entry[i + 1]) & 0x3FU);
       length = 2;
     }
     const auto found = byte_alphabet().find(point);
-    if (found == byte_alphabet().end()) return entry;
+    if (found == byte_alphabet().end()) return std::nullopt;
     bytes += static_cast<char>(found->second);
     i += length;
   }
@@ -147,11 +148,13 @@ class Reader {
     if (!vocabulary.is_object()) return error("model.vocab", "expected an object of token to id");
     file_.byte_ids.fill(-1);
     for (const auto& [entry, id] : vocabulary.items()) {
-      const std::string bytes = to_bytes(entry);
-      if (Status s = place("model.vocab['" + entry + "']", id, bytes); !s.ok()) return s;
+      const auto bytes = to_bytes(entry);
+      if (Status s = place("model.vocab['" + entry + "']", id, bytes.value_or(entry)); !s.ok()) {
+        return s;
+      }
       ids_.emplace(entry, id.get<TokenId>());
-      if (bytes.size() == 1) {
-        file_.byte_ids[static_cast<unsigned char>(bytes[0])] = id.get<TokenId>();
+      if (bytes && bytes->size() == 1) {
+        file_.byte_ids[static_cast<unsigned char>((*bytes)[0])] = id.get<TokenId>();
       }
     }
     for (std::size_t byte = 0; byte < file_.byte_ids.size(); ++byte) {
