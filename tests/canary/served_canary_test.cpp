@@ -1,0 +1,99 @@
+// The corruption gate against the real server with a fake engine behind it: extensions, scheduler,
+// prompt encoding and the gate agree, an honest engine passes at C96, and an engine that goes wrong
+// only in company is caught at C96 for every fault and seed.
+#include <gtest/gtest.h>
+
+#include "canary/faulty_engine.h"
+#include "load/canary.h"
+#include "model/tiny_tokenizer.h"
+#include "serve/server.h"
+#include "support/temp_dir.h"
+
+namespace splitwave::test {
+namespace {
+
+constexpr int k_sessions = 24;
+constexpr int k_concurrency = 96;
+constexpr int k_seeds = 20;
+
+class Served {
+ public:
+  explicit Served(model::SeededFault fault, std::uint64_t seed = 1) {
+    serve::ServerConfig config;
+    config.listen = "127.0.0.1:0";
+    config.model_name = "fake";
+    serve::test::FakeOptions fake;
+    fake.vocab_size = model::k_tiny_vocabulary;
+    EXPECT_TRUE(model::write_tiny_tokenizer(folder_.path().string()).ok());
+    auto server = serve::Server::start(config, std::make_unique<FaultyEngine>(fake, fault, seed),
+                                       *serve::Tokenizer::open(folder_.path().string()), "test");
+    EXPECT_TRUE(server.ok()) << (server.ok() ? "" : server.error().message);
+    server_ = std::move(*server);
+  }
+
+  [[nodiscard]] load::CanaryOptions options() const {
+    load::CanaryOptions options;
+    options.target =
+        *load::resolve_target({"http://127.0.0.1:" + std::to_string(server_->port()), "", ""});
+    options.concurrency = k_concurrency;
+    options.output_tokens = 8;
+    return options;
+  }
+
+ private:
+  TempDir folder_;
+  std::unique_ptr<serve::Server> server_;
+};
+
+const std::vector<load::CanarySession>& conversations() {
+  static const auto sessions = *load::canary_sessions(k_sessions, 2, 1);
+  return sessions;
+}
+
+// One solo run for all tests: an honest engine answers the same every time.
+const load::SoloRun& solo() {
+  static const load::SoloRun run = [] {
+    const Served served(model::SeededFault::none);
+    auto made = load::run_solo(conversations(), served.options(), nullptr);
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return std::move(*made);
+  }();
+  return run;
+}
+
+load::CanaryReport crowd(model::SeededFault fault, std::uint64_t seed, bool stops_at_first) {
+  const Served served(fault, seed);
+  load::CanaryOptions options = served.options();
+  options.stops_at_first = stops_at_first;
+  const auto report = load::run_crowd(conversations(), solo(), options, nullptr);
+  EXPECT_TRUE(report.ok()) << report.error().message;
+  return *report;
+}
+
+TEST(ServedCanary, PassesAnHonestEngineAtC96) {
+  const load::CanaryReport report = crowd(model::SeededFault::none, 1, false);
+  EXPECT_TRUE(report.passed()) << load::canary_text(report);
+  EXPECT_EQ(report.level, "logits");
+  EXPECT_EQ(report.steps, std::int64_t{8} * report.turns);
+}
+
+class EveryFault : public testing::TestWithParam<model::SeededFault> {};
+
+TEST_P(EveryFault, IsCaughtAtC96OnEverySeed) {
+  for (std::uint64_t seed = 1; seed <= k_seeds; ++seed) {
+    const load::CanaryReport report = crowd(GetParam(), seed, true);
+    EXPECT_FALSE(report.passed()) << "seed " << seed;
+    ASSERT_TRUE(report.first_divergence.has_value()) << "seed " << seed;
+    EXPECT_EQ(report.first_divergence->level, "logits");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, EveryFault,
+                         testing::Values(model::SeededFault::swapped_pages,
+                                         model::SeededFault::dropped_dependency,
+                                         model::SeededFault::stale_stride,
+                                         model::SeededFault::shared_scratch,
+                                         model::SeededFault::flipped_bit));
+
+}  // namespace
+}  // namespace splitwave::test
