@@ -5,6 +5,9 @@
 
 #include "canary/faulty_engine.h"
 #include "load/canary.h"
+#include "load/load_report.h"
+#include "load/load_run.h"
+#include "load/step_samples.h"
 #include "model/tiny_tokenizer.h"
 #include "serve/server.h"
 #include "support/temp_dir.h"
@@ -75,6 +78,30 @@ TEST(ServedCanary, PassesAnHonestEngineAtC96) {
   EXPECT_TRUE(report.passed()) << load::canary_text(report);
   EXPECT_EQ(report.level, "logits");
   EXPECT_EQ(report.steps, std::int64_t{8} * report.turns);
+}
+
+// The load generator on the same server: usage, the step counters by their real names, and samples
+// that fit reads.
+TEST(ServedLoad, ReadsTheServersUsageAndStepCounters) {
+  const Served served(model::SeededFault::none);
+  load::LoadOptions options;
+  options.target = served.options().target;
+  options.prompt_tokens = 40;
+  options.output_tokens = 12;
+  options.warmup_s = 0.1;
+  options.window_s = 0.9;
+  const auto point = load::run_closed_loop(options, 8);
+  ASSERT_TRUE(point.ok()) << point.error().message;
+  EXPECT_EQ(point->errors, 0) << (point->error_examples.empty() ? "" : point->error_examples[0]);
+  EXPECT_GT(point->requests, 0);
+  EXPECT_GT(point->tok_s, 0);
+  EXPECT_EQ(point->step_source, "server");
+  ASSERT_TRUE(point->step_hz.has_value());
+  EXPECT_GT(*point->step_hz, 0);
+  const std::vector<load::LoadPoint> points = {*point};
+  const auto samples = load::parse_load_json(load::load_json({&options, points, {}, ""}), "load");
+  ASSERT_TRUE(samples.ok()) << samples.error().message;
+  EXPECT_EQ(samples->size(), point->samples.size());
 }
 
 class EveryFault : public testing::TestWithParam<model::SeededFault> {};

@@ -57,6 +57,31 @@ TEST(ChatEncoding, WritesThePublishedGoldenPromptsByteForByte) {
   }
 }
 
+// 300 random conversations against the published encoding (make_chat_vectors.py).
+TEST(ChatEncoding, WritesWhatThePublishedEncodingWritesForRandomConversations) {
+  const Json vectors = Json::parse(data_file("chat_vectors.json"));
+  ASSERT_EQ(vectors.size(), 300U);
+  int number = 0;
+  for (const Json& vector : vectors) {
+    ChatOptions options{.thinking = vector["thinking"], .drop_thinking = vector["drop_thinking"]};
+    if (vector["effort"] == "high") options.effort = ReasoningEffort::high;
+    if (vector["effort"] == "max") options.effort = ReasoningEffort::max;
+    const auto messages = read_chat_messages(vector["messages"]);
+    ASSERT_TRUE(messages.ok()) << number << ": " << messages.error().message;
+    const auto prompt = encode_chat(*messages, options);
+    ASSERT_TRUE(prompt.ok()) << number << ": " << prompt.error().message;
+    std::uint64_t hash = 0xCBF29CE484222325ULL;
+    for (const char c : prompt->text) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+    }
+    char hex[17];
+    std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
+    EXPECT_EQ(vector["bytes"], prompt->text.size()) << number << ": " << prompt->text;
+    EXPECT_EQ(vector["hash"], hex) << number << ": " << prompt->text;
+    ++number;
+  }
+}
+
 TEST(ChatEncoding, KeepsTheReasoningOfEveryTurnWhenThereAreTools) {
   auto messages = golden_messages(2);
   EXPECT_EQ(encode_chat(messages, {.thinking = true})->text.find("I should greet back"),
