@@ -3,14 +3,11 @@
 // only in company is caught at C96 for every fault and seed.
 #include <gtest/gtest.h>
 
-#include "canary/faulty_engine.h"
+#include "canary/served_engine.h"
 #include "load/canary.h"
 #include "load/load_report.h"
 #include "load/load_run.h"
 #include "load/step_samples.h"
-#include "model/tiny_tokenizer.h"
-#include "serve/server.h"
-#include "support/temp_dir.h"
 
 namespace splitwave::test {
 namespace {
@@ -19,34 +16,13 @@ constexpr int k_sessions = 24;
 constexpr int k_concurrency = 96;
 constexpr int k_seeds = 20;
 
-class Served {
- public:
-  explicit Served(model::SeededFault fault, std::uint64_t seed = 1) {
-    serve::ServerConfig config;
-    config.listen = "127.0.0.1:0";
-    config.model_name = "fake";
-    serve::test::FakeOptions fake;
-    fake.vocab_size = model::k_tiny_vocabulary;
-    EXPECT_TRUE(model::write_tiny_tokenizer(folder_.path().string()).ok());
-    auto server = serve::Server::start(config, std::make_unique<FaultyEngine>(fake, fault, seed),
-                                       *serve::Tokenizer::open(folder_.path().string()), "test");
-    EXPECT_TRUE(server.ok()) << (server.ok() ? "" : server.error().message);
-    server_ = std::move(*server);
-  }
-
-  [[nodiscard]] load::CanaryOptions options() const {
-    load::CanaryOptions options;
-    options.target =
-        *load::resolve_target({"http://127.0.0.1:" + std::to_string(server_->port()), "", ""});
-    options.concurrency = k_concurrency;
-    options.output_tokens = 8;
-    return options;
-  }
-
- private:
-  TempDir folder_;
-  std::unique_ptr<serve::Server> server_;
-};
+load::CanaryOptions options_for(const ServedEngine& served) {
+  load::CanaryOptions options;
+  options.target = *load::resolve_target({served.url(), "", ""});
+  options.concurrency = k_concurrency;
+  options.output_tokens = 8;
+  return options;
+}
 
 const std::vector<load::CanarySession>& conversations() {
   static const auto sessions = *load::canary_sessions(k_sessions, 2, 1);
@@ -56,8 +32,8 @@ const std::vector<load::CanarySession>& conversations() {
 // One solo run for all tests: an honest engine answers the same every time.
 const load::SoloRun& solo() {
   static const load::SoloRun run = [] {
-    const Served served(model::SeededFault::none);
-    auto made = load::run_solo(conversations(), served.options(), nullptr);
+    const ServedEngine served(model::SeededFault::none);
+    auto made = load::run_solo(conversations(), options_for(served), nullptr);
     EXPECT_TRUE(made.ok()) << made.error().message;
     return std::move(*made);
   }();
@@ -65,8 +41,8 @@ const load::SoloRun& solo() {
 }
 
 load::CanaryReport crowd(model::SeededFault fault, std::uint64_t seed, bool stops_at_first) {
-  const Served served(fault, seed);
-  load::CanaryOptions options = served.options();
+  const ServedEngine served(fault, seed);
+  load::CanaryOptions options = options_for(served);
   options.stops_at_first = stops_at_first;
   const auto report = load::run_crowd(conversations(), solo(), options, nullptr);
   EXPECT_TRUE(report.ok()) << report.error().message;
@@ -83,9 +59,9 @@ TEST(ServedCanary, PassesAnHonestEngineAtC96) {
 // The load generator on the same server: usage, the step counters by their real names, and samples
 // that fit reads.
 TEST(ServedLoad, ReadsTheServersUsageAndStepCounters) {
-  const Served served(model::SeededFault::none);
+  const ServedEngine served(model::SeededFault::none);
   load::LoadOptions options;
-  options.target = served.options().target;
+  options.target = options_for(served).target;
   options.prompt_tokens = 40;
   options.output_tokens = 12;
   options.warmup_s = 0.1;
