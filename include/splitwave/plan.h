@@ -56,9 +56,10 @@ struct VariantTraits {
   int warps = 0;           // all warps of a CTA
   int stages = 0;
   int threads = 0;
-  int registers = 0;     // per thread at launch; 0 for the CPU
-  int shared_bytes = 0;  // static + dynamic
-  int ctas_per_sm = 0;   // designed residency
+  int registers = 0;      // per thread at launch; 0 for the CPU
+  int shared_bytes = 0;   // static + dynamic
+  int ctas_per_sm = 0;    // designed residency
+  int ctas_per_item = 1;  // of a cluster that shares one item
   bool has_cluster = false;
   bool is_experiment_arm = false;  // never chosen by default
 };

@@ -34,7 +34,11 @@ constexpr double k_item_head_us = 0.126;  // Q in and output out, per head
 constexpr double k_row_ns = 14.5;         // 29 clocks: dequantisation and phases
 constexpr double k_combine_us = 1.4;      // a second kernel, launched while the first ends
 constexpr double k_cluster_us = 0.04;
-constexpr double k_cluster_head_us = 0.017;     // through distributed shared memory
+constexpr double k_cluster_head_us = 0.017;  // through distributed shared memory
+// An item over a cluster of C CTAs: the row's time falls as 1 / C and the exchange costs a fixed 2
+// us. From the sm_90a family on one H200 (docs/kernels/sm90a.md): 16 heads an item, 640 rows, 22.9
+// us on one CTA, 20.2 on two, 16.4 on four; the model's one-CTA figures are as much too small.
+constexpr double k_spread_us = 2.0;
 constexpr double k_residency_share = 0.8;       // two CTAs on an SM: 29.4 us against 17.1
 constexpr double k_gather_share = 0.70;         // random 576-byte rows: 3.4 of 4.8 TB/s
 constexpr double k_cache_bytes_per_clock = 22;  // one SM from L2: 5.8 TB/s over 132 SMs
@@ -58,6 +62,11 @@ CostConstants modelled_gpu(const DeviceSpec& device, const VariantTraits& traits
   if (device.bf16_tflops > 0 && device.sm_count > 0) {
     const double flops_per_ns = device.bf16_tflops * 1e3 / device.sm_count;
     c.row_head_ns = head_row_flops(traits.format) / (flops_per_ns * share);
+  }
+  if (traits.ctas_per_item > 1) {
+    c.item_us += k_spread_us;
+    c.row_ns /= traits.ctas_per_item;
+    c.row_head_ns /= traits.ctas_per_item;
   }
   c.gather_gbps = device.dram_gbps * k_gather_share;
   c.cache_gbps = k_cache_bytes_per_clock * clock * device.sm_count;

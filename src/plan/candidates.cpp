@@ -114,7 +114,9 @@ PlanCandidate make_plan_candidate(const PlanRequest& request, const VariantTrait
   shape.block_heads = variant.block_heads;
   shape.chunk_rows = cut.chunk_rows;
   shape.tile_rows = std::max(1, variant.tile_rows);
-  shape.sm_count = request.device->sm_count;
+  shape.sm_count = variant.ctas_per_item > 1
+                       ? static_cast<int>(items_at_once(*request.device, variant))
+                       : request.device->sm_count;
   shape.ctas_per_sm = candidate.ctas_per_sm;
   shape.l2_bytes = request.device->l2_bytes;
   shape.merges_in_cluster = variant.has_cluster;

@@ -163,6 +163,16 @@ bool runs_on(const VariantTraits& traits, int arch) {
                      [arch](int built) { return built / 10 == arch / 10 && built <= arch; });
 }
 
+std::int64_t items_at_once(const DeviceSpec& device, const VariantTraits& traits) {
+  const std::int64_t ctas =
+      std::int64_t{device.sm_count} * std::max(1, residency_on(device, traits));
+  if (traits.ctas_per_item <= 1) return ctas;
+  // A cluster lies within one GPC. An H200 of 132 SMs holds 66 clusters of two, but 30 of four and
+  // 15 of eight (cudaOccupancyMaxActiveClusters, docs/kernels/sm90a.md): a tenth is lost.
+  const std::int64_t usable = traits.ctas_per_item > 2 ? ctas * 10 / 11 : ctas;
+  return std::max<std::int64_t>(1, usable / traits.ctas_per_item);
+}
+
 int residency_on(const DeviceSpec& device, const VariantTraits& traits) {
   if (device.arch == 0) return 1;
   const Expected<Occupancy> fits =

@@ -4,6 +4,7 @@
 // planner only.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ struct EligibleVariants {
 // How many CTAs of the variant an SM of the device holds, at most the designed residency; 0: none
 // fits. A CPU worker holds one item.
 [[nodiscard]] int residency_on(const DeviceSpec& device, const VariantTraits& traits);
+
+// Items that run at once on the whole device: one a resident CTA, or one a cluster. At least 1.
+[[nodiscard]] std::int64_t items_at_once(const DeviceSpec& device, const VariantTraits& traits);
 
 // The registry's order is the preference: the class of the first variant that serves and is no
 // experiment arm is the default. block_heads, stages and ctas_per_sm narrow within it; tile_rows,

@@ -70,7 +70,7 @@ std::string describe_free_cut(const PlanRequest& request, const PlanCandidate& c
 
 std::string describe_choice(const PlanRequest& request, const PlanCandidate& chosen) {
   const Cost& cost = chosen.cost;
-  const std::int64_t slots = std::int64_t{request.device->sm_count} * chosen.ctas_per_sm;
+  const std::int64_t slots = items_at_once(*request.device, *chosen.variant);
   std::string text = "block_heads " + std::to_string(chosen.variant->block_heads) + ": " +
                      count(cost.items, "item") + " on " + count(slots, "slot") + ", " +
                      count(waves_of(cost.items, slots).waves, "wave") + "; predicted " +
@@ -202,8 +202,7 @@ Plan make_plan(const PlanRequest& request, const PlanCandidate& chosen) {
   plan.splits = chosen.cut.splits;
   plan.ctas = std::int64_t{request.rows} * plan.head_blocks * plan.splits;
   plan.ctas_per_sm = chosen.ctas_per_sm;
-  const Waves waves =
-      waves_of(plan.ctas, std::int64_t{request.device->sm_count} * plan.ctas_per_sm);
+  const Waves waves = waves_of(plan.ctas, items_at_once(*request.device, variant));
   plan.waves = static_cast<int>(waves.waves);
   plan.utilization = waves.utilization;
   plan.predicted_us = chosen.cost.total_us;

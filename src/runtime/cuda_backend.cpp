@@ -95,7 +95,7 @@ CudaBackend::Launch CudaBackend::launch_of(const Plan& plan) const {
   SPLITWAVE_CHECK(named != traits_.end(), "the planner chose '" + plan.variant + "'");
   launch.trait = static_cast<std::size_t>(named - traits_.begin());
   launch.launcher = cuda::find_launcher(plan.variant);
-  launch.slots = std::int64_t{device_.sm_count} * std::max(1, plan.ctas_per_sm);
+  launch.slots = items_at_once(device_, traits_[launch.trait]);
   launch.chunks = std::max(1, plan.chunks);
   const std::int64_t pairs = std::int64_t{std::max(1, plan.batch)} * plan.head_blocks;
   // Free mode is the source's rule: every split its own CTA.
@@ -141,7 +141,8 @@ void CudaBackend::lay_out() {
   }
   for (std::size_t rows = 1; rows < plans_.size(); ++rows) {
     if (launches_[rows].chunks == 1) continue;
-    head_slots = std::max(head_slots, (partial_slots_ + 2 * launches_[rows].slots) *
+    const int ctas_per_item = traits_[launches_[rows].trait].ctas_per_item;
+    head_slots = std::max(head_slots, (partial_slots_ + launches_[rows].slots * ctas_per_item) *
                                           plans_[rows].block_heads);
   }
   const auto take = [this](std::int64_t bytes) {

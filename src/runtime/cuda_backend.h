@@ -56,7 +56,7 @@ class CudaBackend final : public DecodeBackend {
   struct Launch {
     const cuda::VariantLauncher* launcher = nullptr;
     std::size_t trait = 0;
-    std::int64_t slots = 0;  // CTAs that run at once
+    std::int64_t slots = 0;  // items that run at once
     int chunks = 1;          // of a full-width row, at least 1
     PieceCut cut;            // computed pieces
   };
