@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <random>
 #include <set>
 
 #include "kernels/cuda/sm90a/config.h"
@@ -169,6 +172,71 @@ TEST(FragmentMap, NoBankConflicts) {
     EXPECT_EQ(groups.size(), 8U) << "PV, row bytes " << row_bytes;
     EXPECT_EQ(row_bytes % 16, 0);
   }
+}
+
+// ---- V3.2 values: code * scale, rounded to bf16 once -------------------------------------------
+
+double code_value(unsigned code) {
+  const int exponent = static_cast<int>(code >> 3) & 15;
+  const int mantissa = static_cast<int>(code) & 7;
+  const double v =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  return (code & 0x80U) != 0 ? -v : v;
+}
+std::uint32_t bits_of(float v) {
+  std::uint32_t b = 0;
+  std::memcpy(&b, &v, 4);
+  return b;
+}
+float float_of(std::uint32_t b) {
+  float v = 0;
+  std::memcpy(&v, &b, 4);
+  return v;
+}
+// One rounding of a double to the nearest bf16, ties to even; normal range.
+std::uint32_t nearest_bf16(double v) {
+  int exponent = 0;
+  std::frexp(v, &exponent);
+  const double unit = std::ldexp(1.0, exponent - 8);
+  return bits_of(static_cast<float>(std::nearbyint(v / unit) * unit)) >> 16;
+}
+// What cvt.rn.bf16.f32 does.
+std::uint32_t nearest_bf16_of_float(std::uint32_t b) {
+  return (b + 0x7FFF + ((b >> 16) & 1)) >> 16;
+}
+
+// The code by the rule, against one rounding of the exact product; whether two roundings differ.
+bool check_product(unsigned code, std::uint32_t scale) {
+  const double exact = code_value(code) * static_cast<double>(float_of(scale));  // 28 bits
+  float cut = static_cast<float>(exact);
+  if (std::fabs(static_cast<double>(cut)) > std::fabs(exact)) cut = std::nextafter(cut, 0.0F);
+  const std::uint32_t made = nearest_bf16_of_float(bits_of(cut) | sticky_bit(scale));
+  EXPECT_EQ(made, nearest_bf16(exact)) << "code " << code << ", scale bits " << scale;
+  return nearest_bf16_of_float(bits_of(static_cast<float>(exact))) != nearest_bf16(exact);
+}
+
+TEST(StickyBit, MakesACutProductRoundOnce) {
+  std::mt19937 random(11);
+  // Mantissas of every length: the rule turns on the scale's significant bits.
+  for (int trailing = 0; trailing <= 23; ++trailing) {
+    for (int i = 0; i < 2000; ++i) {
+      const std::uint32_t mantissa = (random() & 0x7FFFFFU) >> trailing << trailing;
+      const unsigned code = random() & 0xFFU;
+      if ((code & 0x7FU) == 0x7FU || (code & 0x7FU) == 0) continue;
+      check_product(code, ((100U + random() % 40U) << 23) | mantissa);
+    }
+  }
+  // Products next to a tie between two bf16 numbers, where rounding twice goes wrong.
+  int twice_differs = 0;
+  for (unsigned tie = 257; tie < 512; tie += 2) {
+    for (const unsigned significand : {9U, 11U, 13U, 15U}) {
+      const unsigned code = (7U << 3) | (significand - 8U);  // significand / 8
+      const auto scale = static_cast<float>(tie / 32.0 / significand);
+      for (const float near : {std::nextafter(scale, 0.0F), scale, std::nextafter(scale, 1e9F)})
+        twice_differs += check_product(code, bits_of(near)) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(twice_differs, 0) << "the cases do not reach what the bit is for";
 }
 
 }  // namespace

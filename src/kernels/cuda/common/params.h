@@ -80,9 +80,7 @@ struct ItemMap {
 // Where partial results live. partial p, head h of its block:
 //   o  fp32 [slots, block_heads, 512], not normalised, relative to m
 //   ml fp32 pairs [slots, block_heads]: m in log2 units, l
-// Two slots a CTA are its own scratch for folding: the prefix so far in scratch_slot + blockIdx.x,
-// the chunk to be added in scratch_slot + gridDim.x + blockIdx.x (families that fold from registers
-// leave it alone).
+// The last gridDim.x slots are each CTA's own scratch for folding whole rows.
 struct PartialParams {
   float* o = nullptr;
   float* ml = nullptr;

@@ -63,24 +63,25 @@ inline constexpr int k_sm90a_out_row_bytes = 1040;
 //   ring     [stages][16][row bytes]                          raw rows
 //   scale_t  [3] x 1024    V4: 16-bit [32 row pairs][8 groups][2]; V3.2: fp32 [64][4]; by block
 //   slot scale_q  [8 warps][16 tokens][8] 16-bit  the tile's operand scales; entry 7: its shift
-//   (V4). V3.2: unused sum      [3][4 warps][heads] fp32        sums of a block, by slot; scratch
-//   of the slow path factor   [3][heads] fp32                 what O and l are multiplied by before
-//   the block is added m, m_use [heads] fp32                    softmax reference (-inf: unset),
-//   and the one to subtract l        [heads] fp32                    sum of the blocks added so far
-//   inverse  [heads] fp32                    1 / denominator
-//   flag     [3] u32                         some factor of the block is not 1
-//   zero     256 bytes of zeros              B of the NaN probe
-//   folded   [heads][2] fp32                 (m, l) of the item's chunks so far
-//   info     [2] Item                        by parity of the CTA's item count
-//   kept     [12 warps][8] i32               see MathWarp::Kept; of the gather, its item count
-//   valid    [stages] u32                    bit r: row r of the stage is valid
-//   barriers u64: full[stages], empty[stages], block_free[3], info_full[2], info_empty[2]
+//   (V4) sum      [3][2][4 warps][heads] fp32     sums of a block by slot, of P and of P as
+//   rounded;
+//            scratch of the slow path
+//   factor   [3][heads] fp32                 what O and l are multiplied by before the block is
+//   added m, m_use [heads] fp32                    softmax reference (-inf: unset), and the one to
+//   subtract l        [2][heads] fp32                 sums of the blocks added so far: of P, of P
+//   as rounded inverse  [heads] fp32                    what O is multiplied by at the end ratio
+//   [heads] fp32                    l by P / l by rounded P: see softmax.cuh flag     [3] u32 some
+//   factor of the block is not 1 zero     256 bytes of zeros              B of the NaN probe folded
+//   [heads][2] fp32                 (m, l) of the item's chunks so far info     [2] Item by parity
+//   of the CTA's item count kept     [12 warps][8] i32               see MathWarp::Kept; of the
+//   gather, its item count valid    [stages] u32                    bit r: row r of the stage is
+//   valid barriers u64: full[stages], empty[stages], block_free[3], info_full[2], info_empty[2]
 struct Sm90aShape {
   Sm90aConfig config;
   int stages = 0;
   int q = 0, p = 0, out = 0, ring = 0, scale_t = 0, scale_q = 0, sum = 0, factor = 0, m = 0,
-      m_use = 0, l = 0, inverse = 0, flag = 0, zero = 0, folded = 0, info = 0, kept = 0, valid = 0,
-      full = 0, empty = 0, block_free = 0, info_full = 0, info_empty = 0, bytes = 0;
+      m_use = 0, l = 0, inverse = 0, ratio = 0, flag = 0, zero = 0, folded = 0, info = 0, kept = 0,
+      valid = 0, full = 0, empty = 0, block_free = 0, info_full = 0, info_empty = 0, bytes = 0;
 };
 
 [[nodiscard]] consteval Sm90aShape sm90a_shape_with(const Sm90aConfig& c, int stages) {
@@ -99,12 +100,13 @@ struct Sm90aShape {
   s.ring = take(stages * k_sm90a_stage_rows * sm90a_row_bytes(c.format));
   s.scale_t = take(k_sm90a_block_slots * 1024);
   s.scale_q = take(c.format == KvFormat::v4 ? k_sm90a_math_warps * 16 * 16 : 0);
-  s.sum = take(k_sm90a_block_slots * 4 * c.block_heads * 4);
+  s.sum = take(k_sm90a_block_slots * 2 * 4 * c.block_heads * 4);
   s.factor = take(k_sm90a_block_slots * c.block_heads * 4);
   s.m = take(c.block_heads * 4);
   s.m_use = take(c.block_heads * 4);
-  s.l = take(c.block_heads * 4);
+  s.l = take(2 * c.block_heads * 4);
   s.inverse = take(c.block_heads * 4);
+  s.ratio = take(c.block_heads * 4);
   s.flag = take(k_sm90a_block_slots * 4);
   s.zero = take(256);
   s.folded = take(c.block_heads * 8);

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/sm90a/fragment_map.h"
+
 namespace splitwave::cuda::sm90a {
 
 __device__ __forceinline__ std::uint32_t permute(std::uint32_t a, std::uint32_t b,
@@ -45,6 +47,12 @@ __device__ __forceinline__ std::uint32_t pack_f16x2(float low, float high) {
 template <bool k_is_f16>
 __device__ __forceinline__ std::uint32_t pack_operand(float low, float high) {
   return k_is_f16 ? pack_f16x2(low, high) : pack_bf16x2(low, high);
+}
+
+template <bool k_is_f16>
+__device__ __forceinline__ float2 unpack_operand(std::uint32_t v) {
+  if constexpr (k_is_f16) return __half22float2(*reinterpret_cast<const __half2*>(&v));
+  return {__uint_as_float(v << 16), __uint_as_float(v & 0xFFFF0000U)};
 }
 
 __device__ __forceinline__ std::uint32_t bf16x2_to_f16x2(std::uint32_t v) {
@@ -120,27 +128,40 @@ __device__ __forceinline__ void dequant_column_word(std::uint32_t word, std::uin
   }
 }
 
-// V3.2: value = bf16(code * fp32 scale). Two codes of the low or high half of a word to fp32.
+// V3.2: value = code * fp32 scale, rounded to bf16 once: see sticky_bit. Two codes of the low or
+// high half of a word to fp32.
 __device__ __forceinline__ float2 codes_to_f32x2(std::uint32_t half_word) {
   const std::uint32_t h = codes_to_f16x2(half_word);
   return __half22float2(*reinterpret_cast<const __half2*>(&h));
 }
 
-__device__ __forceinline__ void dequant_row_word_f32(std::uint32_t word, float scale,
+struct ScaleF32 {
+  float value;
+  std::uint32_t sticky;
+};
+__device__ __forceinline__ ScaleF32 scale_f32(std::uint32_t bits) {
+  return {__uint_as_float(bits), sticky_bit(bits)};
+}
+__device__ __forceinline__ float scaled(float code, const ScaleF32& scale) {
+  return __uint_as_float(__float_as_uint(__fmul_rz(code, scale.value)) | scale.sticky);
+}
+
+__device__ __forceinline__ void dequant_row_word_f32(std::uint32_t word, const ScaleF32& scale,
                                                      std::uint32_t& a_low, std::uint32_t& a_high) {
   const float2 low = codes_to_f32x2(word);
   const float2 high = codes_to_f32x2(word >> 16);
-  a_low = pack_bf16x2(low.x * scale, low.y * scale);
-  a_high = pack_bf16x2(high.x * scale, high.y * scale);
+  a_low = pack_bf16x2(scaled(low.x, scale), scaled(low.y, scale));
+  a_high = pack_bf16x2(scaled(high.x, scale), scaled(high.y, scale));
 }
 
-__device__ __forceinline__ void dequant_column_word_f32(std::uint32_t word, float2 scales,
-                                                        std::uint32_t& a_even,
+// s, t: of the two tokens.
+__device__ __forceinline__ void dequant_column_word_f32(std::uint32_t word, const ScaleF32& s,
+                                                        const ScaleF32& t, std::uint32_t& a_even,
                                                         std::uint32_t& a_odd) {
   const float2 a = codes_to_f32x2(word);
   const float2 b = codes_to_f32x2(word >> 16);
-  a_even = pack_bf16x2(a.x * scales.x, b.x * scales.y);
-  a_odd = pack_bf16x2(a.y * scales.x, b.y * scales.y);
+  a_even = pack_bf16x2(scaled(a.x, s), scaled(b.x, t));
+  a_odd = pack_bf16x2(scaled(a.y, s), scaled(b.y, t));
 }
 
 }  // namespace splitwave::cuda::sm90a

@@ -27,15 +27,20 @@ struct ChunkEnd {
 };
 
 // One thread a head. Folds the chunk's (m, l) into the item's, leaves the head's weights in shared
-// memory (weights: [previous][chunk], [heads] each, used only when something is folded) and writes
-// lse or the partial's (m, l).
+// memory (weights: [previous][chunk], [heads] each, used only when something is folded; ratio: of
+// stored values; inverse: the ratio included where nothing is folded) and writes lse or the
+// partial's (m, l). rounded_sum: of the chunk.
 template <class V>
 __device__ __forceinline__ void finish_head(const DecodeParams& p, std::uint32_t smem,
-                                            const ChunkEnd& end, int local, const Partial& chunk) {
+                                            const ChunkEnd& end, int local, const Partial& chunk,
+                                            float rounded_sum, bool writes_scalars = true) {
   constexpr auto k = V::shape;
   constexpr int k_n = k.config.block_heads;
   const int head = end.item.head_block * k_n + local;
   const std::uint32_t kept = smem + k.folded + local * 8;
+  // See softmax.cuh.
+  const float ratio = rounded_sum > 0.0F ? __fdiv_rn(chunk.l, rounded_sum) : 1.0F;
+  ptx::store_f32(smem + k.ratio + local * 4, ratio);
   Partial folded = chunk;
   if (end.has_previous()) {
     const float2 previous = ptx::load_f32x2(kept);
@@ -48,9 +53,12 @@ __device__ __forceinline__ void finish_head(const DecodeParams& p, std::uint32_t
   if (head >= p.heads) return;
   if (end.writes_result()) {
     const float sink = p.sink != nullptr ? __ldg(p.sink + head) : minus_infinity();
-    ptx::store_f32(smem + k.inverse + local * 4, inverse_denominator(folded, sink));
-    if (p.lse != nullptr) p.lse[end.item.row * p.lse_row_stride + head] = natural_lse(folded);
-  } else if (end.item.slot >= 0) {
+    const float inverse = inverse_denominator(folded, sink);
+    ptx::store_f32(smem + k.inverse + local * 4,
+                   end.has_previous() ? inverse : __fmul_rn(inverse, ratio));
+    if (p.lse != nullptr && writes_scalars)
+      p.lse[end.item.row * p.lse_row_stride + head] = natural_lse(folded);
+  } else if (end.item.slot >= 0 && writes_scalars) {
     float* ml = p.partials.ml + (static_cast<std::int64_t>(end.partial_slot(p)) * k_n + local) * 2;
     *reinterpret_cast<float2*>(ml) = {folded.m, folded.l};
   }
@@ -106,9 +114,10 @@ __device__ __forceinline__ void store_staged_row(const DecodeParams& p, std::uin
              smem + V::shape.out + local * k_sm90a_out_row_bytes, k_value_dims * 2);
 }
 
-// The chunk's O as it is, to a partial.
+// The chunk's O, relative to m, to a partial.
 template <class V, int Group>
-__device__ __forceinline__ void store_partial(const DecodeParams& p, int slot,
+__device__ __forceinline__ void store_partial(const DecodeParams& p, std::uint32_t smem, int slot,
+                                              bool is_folded_already,
                                               const float (&o)[4][V::shape.config.block_heads / 2],
                                               int warp, int lane) {
   constexpr int k_n = V::shape.config.block_heads;
@@ -116,52 +125,66 @@ __device__ __forceinline__ void store_partial(const DecodeParams& p, int slot,
       p.partials.o + (static_cast<std::int64_t>(slot) * k_n + 2 * (lane & 3)) * k_value_dims;
 #pragma unroll
   for (int i = 0; i < k_n / 8; ++i) {
+    const float2 ratio = ptx::load_f32x2(smem + V::shape.ratio + (8 * i + 2 * (lane & 3)) * 4);
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
+      const float f = is_folded_already ? 1.0F : e == 0 ? ratio.x : ratio.y;
 #pragma unroll
       for (int t = 0; t < 4; ++t) {
+        const float x = __fmul_rn(o[t][4 * i + e], f);
+        const float y = __fmul_rn(o[t][4 * i + 2 + e], f);
         float* at = to + (8 * i + e) * k_value_dims + first_dim<V, Group>(t, warp, lane);
         if (k_has_rope_tile<V, Group> && t == 3) {
-          at[0] = o[t][4 * i + e];
-          at[8] = o[t][4 * i + 2 + e];
+          at[0] = x;
+          at[8] = y;
         } else {
-          *reinterpret_cast<float2*>(at) = {o[t][4 * i + e], o[t][4 * i + 2 + e]};
+          *reinterpret_cast<float2*>(at) = {x, y};
         }
       }
     }
   }
 }
 
-// Merges the chunk, stored in partial `chunk_slot`, into the item's fold, and writes the result out
-// when it is the last. thread: of both math warpgroups. O is out of the registers here: next to it
-// this loop would spill.
-template <class V>
-__device__ __forceinline__ void fold_stored_chunk(const DecodeParams& p, std::uint32_t smem,
-                                                  const ChunkEnd& end, int chunk_slot, int thread) {
-  constexpr auto k = V::shape;
-  constexpr int k_n = k.config.block_heads;
-  constexpr int k_quads = k_value_dims / 4;
-  const std::int64_t fold = static_cast<std::int64_t>(end.partial_slot(p)) * k_n * k_value_dims;
-  const std::int64_t added = static_cast<std::int64_t>(chunk_slot) * k_n * k_value_dims;
-#pragma unroll 1
-  for (int at = thread; at < k_n * k_quads; at += k_sm90a_math_warps * 32) {
-    const int local = at / k_quads;
-    const int dim = at % k_quads * 4;
-    const float4 x = *reinterpret_cast<const float4*>(p.partials.o + fold + 4 * at);
-    const float4 y = *reinterpret_cast<const float4*>(p.partials.o + added + 4 * at);
-    const float a = ptx::load_f32(smem + k.sum + local * 4);
-    const float b = ptx::load_f32(smem + k.sum + (k_n + local) * 4);
-    const float4 v{merge_value(a, x.x, b, y.x), merge_value(a, x.y, b, y.y),
-                   merge_value(a, x.z, b, y.z), merge_value(a, x.w, b, y.w)};
-    const int head = end.item.head_block * k_n + local;
-    if (!end.writes_result()) {
-      *reinterpret_cast<float4*>(p.partials.o + fold + 4 * at) = v;
-    } else if (head < p.heads) {
-      const float f = ptx::load_f32(smem + k.inverse + local * 4);
-      const uint2 packed{pack_bf16(__fmul_rn(v.x, f), __fmul_rn(v.y, f)),
-                         pack_bf16(__fmul_rn(v.z, f), __fmul_rn(v.w, f))};
-      *reinterpret_cast<uint2*>(p.out + end.item.row * p.out_row_stride + head * p.out_head_stride +
-                                dim) = packed;
+// o = what the item has so far, folded with the chunk's o. Each thread reads what store_partial of
+// the chunk before wrote from the same thread. One octet of heads at a time: the loads of all would
+// not fit beside O.
+template <class V, int Group>
+__device__ __forceinline__ void fold_previous(const DecodeParams& p, std::uint32_t smem, int slot,
+                                              float (&o)[4][V::shape.config.block_heads / 2],
+                                              int warp, int lane) {
+  constexpr int k_n = V::shape.config.block_heads;
+  const int c = lane & 3;
+  const float* from = p.partials.o + (static_cast<std::int64_t>(slot) * k_n + 2 * c) * k_value_dims;
+#pragma unroll
+  for (int i = 0; i < k_n / 8; ++i) {
+    float2 kept[2][4];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        const float* at = from + (8 * i + e) * k_value_dims + first_dim<V, Group>(t, warp, lane);
+        if (k_has_rope_tile<V, Group> && t == 3) {
+          kept[e][t] = {load_global(at), load_global(at + 8)};
+        } else {
+          kept[e][t] = load_global_x2(at);
+        }
+      }
+    }
+    const float2 ratio = ptx::load_f32x2(smem + V::shape.ratio + (8 * i + 2 * c) * 4);
+    const float2 a = ptx::load_f32x2(smem + V::shape.sum + (8 * i + 2 * c) * 4);
+    const float2 b = ptx::load_f32x2(smem + V::shape.sum + (k_n + 8 * i + 2 * c) * 4);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const float f = e == 0 ? ratio.x : ratio.y;
+      const float weight_a = e == 0 ? a.x : a.y;
+      const float weight_b = e == 0 ? b.x : b.y;
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        float& x = o[t][4 * i + e];
+        float& y = o[t][4 * i + 2 + e];
+        x = merge_value(weight_a, kept[e][t].x, weight_b, __fmul_rn(x, f));
+        y = merge_value(weight_a, kept[e][t].y, weight_b, __fmul_rn(y, f));
+      }
     }
   }
 }

@@ -39,4 +39,13 @@ namespace splitwave::cuda::sm90a {
 [[nodiscard]] SPLITWAVE_HD constexpr int value_dim_of_row(int r) { return 2 * (r & 7) + (r >> 3); }
 [[nodiscard]] SPLITWAVE_HD constexpr int rope_value_dim_of_row(int r) { return r; }
 
+// V3.2 values are one rounding to bf16 of code * scale, a product of 4 by 24 bits. Rounding it to
+// fp32 first would round some values twice; instead it is cut to fp32 (toward zero) and its last
+// bit set when the scale has ten significant bits or more. Such a product has ten or more too: it
+// is no bf16 number and no tie between two, so the set bit cannot move it over one, and where bits
+// were cut off it keeps the value off the tie. With nine bits or fewer the product is exact.
+[[nodiscard]] SPLITWAVE_HD constexpr unsigned sticky_bit(unsigned scale_bits) {
+  return (scale_bits & 0x7FFFU) != 0 ? 1U : 0U;
+}
+
 }  // namespace splitwave::cuda::sm90a

@@ -75,6 +75,7 @@ struct MathWarp {
         if (keeps_a_head()) {
           ptx::store_f32(smem + k.m + thread() * 4, minus_infinity());
           ptx::store_f32(smem + k.l + thread() * 4, 0.0F);
+          ptx::store_f32(smem + k.l + (k_n + thread()) * 4, 0.0F);
         }
         const int blocks = uniform(blocks_of(rows_of_chunk(p, item(), kept(k_chunk))));
         keep(k_nan, 0);
@@ -209,17 +210,20 @@ struct MathWarp {
     named_arrive(k_bar_p_full + group, 256);
   }
 
-  // The thread's head: l = l * factor + the block's sum.
+  // The thread's head: l = l * factor + the block's sum; of P and of P as rounded.
   __device__ __forceinline__ void add_sums(int slot) const {
-    const std::uint32_t l = smem + k.l + thread() * 4;
-    const std::uint32_t sum = smem + k.sum + (slot * 4 * k_n + thread()) * 4;
-    const float total =
-        __fadd_rn(__fadd_rn(ptx::load_f32(sum), ptx::load_f32(sum + k_n * 4)),
-                  __fadd_rn(ptx::load_f32(sum + 2 * k_n * 4), ptx::load_f32(sum + 3 * k_n * 4)));
     const bool moved = ptx::load_u32(smem + k.flag + slot * 4) != 0;
     const float factor =
         moved ? ptx::load_f32(smem + k.factor + (slot * k_n + thread()) * 4) : 1.0F;
-    ptx::store_f32(l, __fmaf_rn(ptx::load_f32(l), factor, total));
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const std::uint32_t l = smem + k.l + (which * k_n + thread()) * 4;
+      const std::uint32_t sum = smem + k.sum + ((slot * 8 + which * 4) * k_n + thread()) * 4;
+      const float total =
+          __fadd_rn(__fadd_rn(ptx::load_f32(sum), ptx::load_f32(sum + k_n * 4)),
+                    __fadd_rn(ptx::load_f32(sum + 2 * k_n * 4), ptx::load_f32(sum + 3 * k_n * 4)));
+      ptx::store_f32(l, __fmaf_rn(ptx::load_f32(l), factor, total));
+    }
   }
 
   __device__ __forceinline__ void finish(const ChunkEnd& end, float (&o)[4][k_n / 2]) const {
@@ -227,12 +231,21 @@ struct MathWarp {
     if (keeps_a_head()) {
       finish_head<V>(
           p, smem, end, thread(),
-          {ptx::load_f32(smem + k.m + thread() * 4), ptx::load_f32(smem + k.l + thread() * 4)});
+          {ptx::load_f32(smem + k.m + thread() * 4), ptx::load_f32(smem + k.l + thread() * 4)},
+          ptx::load_f32(smem + k.l + (k_n + thread()) * 4));
     }
     // Weights and denominators are there; every warp is past its last QK and PV of the chunk.
     named_sync(k_bar_math, 256);
     SPLITWAVE_SM90A_STAMP(group, 3);
-    if (end.writes_result() && !end.has_previous()) {
+    const int slot = end.partial_slot(p);
+    if (end.has_previous()) {
+      if (group == 0) {
+        fold_previous<V, 0>(p, smem, slot, o, warp, lane);
+      } else {
+        fold_previous<V, 1>(p, smem, slot, o, warp, lane);
+      }
+    }
+    if (end.writes_result()) {
       if (group == 0) {
         stage_result<V, 0>(smem, o, warp, lane);
       } else {
@@ -244,21 +257,10 @@ struct MathWarp {
         store_staged_row<V>(p, smem, end.item,
                             (group * 4 + warp) * (k_n / k_sm90a_math_warps) + lane);
       }
+    } else if (group == 0) {
+      store_partial<V, 0>(p, smem, slot, end.has_previous(), o, warp, lane);
     } else {
-      // What is to be folded waits in the CTA's second scratch slot.
-      const int slot = end.has_previous()
-                           ? p.partials.scratch_slot + static_cast<int>(gridDim.x + blockIdx.x)
-                           : end.partial_slot(p);
-      if (group == 0) {
-        store_partial<V, 0>(p, slot, o, warp, lane);
-      } else {
-        store_partial<V, 1>(p, slot, o, warp, lane);
-      }
-      if (end.has_previous()) {
-        named_sync(k_bar_math, 256);  // the chunk is in memory
-        fold_stored_chunk<V>(p, smem, end, slot, group * 128 + thread());
-        named_sync(k_bar_math, 256);  // and read: the slot is free again
-      }
+      store_partial<V, 1>(p, smem, slot, end.has_previous(), o, warp, lane);
     }
     SPLITWAVE_SM90A_STAMP(group, 4);
   }

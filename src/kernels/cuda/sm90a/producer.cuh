@@ -5,7 +5,6 @@
 // last one's epilogue runs.
 #pragma once
 
-#include "kernels/cuda/common/gather.cuh"
 #include "kernels/cuda/sm90a/roles.cuh"
 
 namespace splitwave::cuda::sm90a {
@@ -100,10 +99,7 @@ struct Producer {
   // registers are short.
   __device__ std::int32_t entry_at(int position, int end) const {
     if (position >= end) return -1;
-    const bool is_main = position < length_main;
-    const ListParams& list = p.list[is_main ? 0 : 1];
-    return __ldg(list.slots + row * list.row_stride +
-                 (is_main ? position : position - length_main));
+    return list_entry(p, row, position, length_main);
   }
 
   __device__ void load_first(int begin, int end, std::int32_t (&first)[2]) const {
@@ -129,7 +125,7 @@ struct Producer {
   __device__ void fill_stage(std::int32_t entry, bool is_main) const {
     const int lane = lane_now();
     const RingPosition<V> at = ring_position<V>(stage);
-    const RowAddress source = address_of<k_format>(p, entry, is_main);
+    const RowAddress source = row_address<k_format>(p, entry, is_main);
     const unsigned valid = __ballot_sync(k_all, source.is_valid);
     const unsigned plain = __ballot_sync(k_all, source.is_valid && source.is_16_aligned);
     const std::uint32_t to = smem + k.ring + at.slot * k_stage_bytes<V>;

@@ -108,12 +108,12 @@ __device__ __forceinline__ void pv_operands(std::uint32_t (&a)[4][4], const PvRa
     } else {
       // Scales of the first or second 128 dims: (token 2c, token 2c + 1), then the tokens eight
       // further.
-      const float2 low{__uint_as_float(t < 2 ? raw.scale[0].x : raw.scale[0].y),
-                       __uint_as_float(t < 2 ? raw.scale[0].z : raw.scale[0].w)};
-      const float2 high{__uint_as_float(t < 2 ? raw.scale[1].x : raw.scale[1].y),
-                        __uint_as_float(t < 2 ? raw.scale[1].z : raw.scale[1].w)};
-      dequant_column_word_f32(raw.word[2 * t], low, a[t][0], a[t][1]);
-      dequant_column_word_f32(raw.word[2 * t + 1], high, a[t][2], a[t][3]);
+      const uint4& low = raw.scale[0];
+      const uint4& high = raw.scale[1];
+      dequant_column_word_f32(raw.word[2 * t], scale_f32(t < 2 ? low.x : low.y),
+                              scale_f32(t < 2 ? low.z : low.w), a[t][0], a[t][1]);
+      dequant_column_word_f32(raw.word[2 * t + 1], scale_f32(t < 2 ? high.x : high.y),
+                              scale_f32(t < 2 ? high.z : high.w), a[t][2], a[t][3]);
     }
   }
 }

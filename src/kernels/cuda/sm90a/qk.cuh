@@ -150,8 +150,8 @@ __device__ __forceinline__ void fp8_operand(std::uint32_t (&a)[4], const QkRaw& 
     dequant_row_word<k_f16>(low, permute(raw.scale_low, 0, splat), a[0], a[2]);
     dequant_row_word<k_f16>(high, permute(raw.scale_high, 0, splat), a[1], a[3]);
   } else {
-    dequant_row_word_f32(low, __uint_as_float(raw.scale_low), a[0], a[2]);
-    dequant_row_word_f32(high, __uint_as_float(raw.scale_high), a[1], a[3]);
+    dequant_row_word_f32(low, scale_f32(raw.scale_low), a[0], a[2]);
+    dequant_row_word_f32(high, scale_f32(raw.scale_high), a[1], a[3]);
   }
 }
 

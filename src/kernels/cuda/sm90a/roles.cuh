@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "kernels/cuda/common/gather.cuh"
 #include "kernels/cuda/common/item_map.cuh"
 #include "kernels/cuda/common/ptx.cuh"
 #include "kernels/cuda/sm90a/config.h"
@@ -58,6 +59,42 @@ __device__ __forceinline__ void unrolled(F f) {
     item.slot = pair * map.stored + (piece == 0 ? 0 : 1 + item.chunk_begin - map.piece_chunks);
   }
   return item;
+}
+
+// address_of and the list entry of common/gather.cuh, by selection between two constants: an
+// indexed read of the parameters, different by lane, is a chain of constant loads on the way to the
+// first row.
+template <KvFormat Format>
+[[nodiscard]] __device__ __forceinline__ RowAddress row_address(const DecodeParams& p,
+                                                                std::int32_t slot, bool is_main) {
+  const CacheParams& a = p.cache[0];
+  const CacheParams& b = p.cache[1];
+  RowAddress row;
+  row.is_valid = slot >= 0 && slot < (is_main ? a.slots_end : b.slots_end);
+  row.is_16_aligned = (is_main ? a.is_16_aligned : b.is_16_aligned) != 0;
+  const std::uint32_t at = row.is_valid ? static_cast<std::uint32_t>(slot) : 0U;
+  const std::uint32_t page = static_cast<std::uint32_t>(
+      (static_cast<std::uint64_t>(at) * (is_main ? a.divisor.multiplier : b.divisor.multiplier)) >>
+      (is_main ? a.divisor.shift : b.divisor.shift));
+  const std::uint32_t offset = at - page * (is_main ? a.divisor.page_size : b.divisor.page_size);
+  const std::uint8_t* base = is_main ? a.base : b.base;
+  const std::uint8_t* start = base + static_cast<std::int64_t>(page) *
+                                         (is_main ? a.page_stride_bytes : b.page_stride_bytes);
+  if constexpr (Format == KvFormat::v4) {
+    row.data = start + static_cast<std::int64_t>(offset) * k_v4_data_bytes;
+    row.scales = start + (is_main ? a.scales_offset_bytes : b.scales_offset_bytes) +
+                 static_cast<std::int64_t>(offset) * k_v4_scale_bytes;
+  } else {
+    row.data = row.scales = start + static_cast<std::int64_t>(offset) * k_v32_row_bytes;
+  }
+  return row;
+}
+[[nodiscard]] __device__ __forceinline__ std::int32_t list_entry(const DecodeParams& p, int row,
+                                                                 int position, int length_main) {
+  const bool is_main = position < length_main;
+  const std::int32_t* slots = is_main ? p.list[0].slots : p.list[1].slots;
+  const std::int64_t stride = is_main ? p.list[0].row_stride : p.list[1].row_stride;
+  return __ldg(slots + row * stride + (is_main ? position : position - length_main));
 }
 
 // A folded item adds its chunks up from the row's start; any other stores each chunk by itself.

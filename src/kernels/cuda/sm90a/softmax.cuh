@@ -9,6 +9,11 @@
 //   sum  p(g) + p(g+8), then over g bits 2, 1, 0 (a fixed tree), then (w0 + w1) + (w2 + w3) over
 //   the warps
 //
+// P is rounded to the operand type for the products. A key that carries a head alone has p = 1,
+// exact, where the reference is its own score, but under a lazy reference p's rounding (2^-9) would
+// stay in the result beside that of the output. So the rounded P are summed too, and O is divided
+// by their sum: O * (l / l_rounded) / l. The log-sum-exp and merges use l itself.
+//
 // The decision is per head, so splitting heads over CTAs cannot change a bit. The fast path does
 // not compute maxima: it notices that some sum of 16 probabilities left [0, 256], which any t > 8,
 // an unset reference and NaN all imply, and then goes through the exact rule.
@@ -146,6 +151,21 @@ __device__ __forceinline__ void probabilities(
   }
 }
 
+// The thread's sums of its rounded probabilities.
+template <class V>
+__device__ __forceinline__ void rounded_sums(
+    const std::uint32_t (&packed)[V::shape.config.block_heads / 4],
+    float (&sums)[V::shape.config.block_heads / 4]) {
+  constexpr bool k_f16 = V::shape.config.operands == OperandType::f16;
+#pragma unroll
+  for (int i = 0; i < V::shape.config.block_heads / 8; ++i) {
+    const float2 low = unpack_operand<k_f16>(packed[2 * i]);
+    const float2 high = unpack_operand<k_f16>(packed[2 * i + 1]);
+    sums[2 * i] = low.x + high.x;
+    sums[2 * i + 1] = low.y + high.y;
+  }
+}
+
 // P^T of the warp's 16 tokens into the block's core matrices.
 template <class V>
 __device__ __forceinline__ void store_p(
@@ -176,7 +196,7 @@ __device__ __forceinline__ void update_reference(const float (&s)[V::shape.confi
                                                  const SoftmaxBlock& b) {
   constexpr Sm90aShape k_plan = V::shape;
   constexpr int k_n = V::shape.config.block_heads;
-  const std::uint32_t scratch = b.smem + k_plan.sum + b.slot * (4 * k_n * 4);
+  const std::uint32_t scratch = b.smem + k_plan.sum + b.slot * (8 * k_n * 4);
   float most[k_n / 4];
 #pragma unroll
   for (int i = 0; i < k_n / 8; ++i) {
@@ -251,6 +271,16 @@ __device__ __forceinline__ void softmax_block(float (&s)[V::shape.config.block_h
     std::uint32_t packed[k_n / 4];
     float sums[k_n / 4];
     probabilities<V>(s, m_address, b.scale_log2, c, packed, sums);
+    const auto add = [](float x, float y) { return x + y; };
+    const std::uint32_t to = b.smem + k_plan.sum + (b.slot * 8 + b.warp) * (k_n * 4);
+    int first = reduce_over_rows(sums, b.lane, add);
+    store_kept<k_n>(to, sums, first, c);
+    bool vote = b.nan_code;
+#pragma unroll
+    for (int i = 0; i < k_kept_columns<k_n>; ++i) vote |= !(sums[i] <= k_lazy_sum_max);
+    rounded_sums<V>(packed, sums);
+    first = reduce_over_rows(sums, b.lane, add);
+    store_kept<k_n>(to + 4 * k_n * 4, sums, first, c);
     if (k_config.format == KvFormat::v4 && b.shifted) {
       const std::uint32_t low = pack_operand<k_f16>(factors.low, factors.low);
       const std::uint32_t high = pack_operand<k_f16>(factors.high, factors.high);
@@ -263,11 +293,6 @@ __device__ __forceinline__ void softmax_block(float (&s)[V::shape.config.block_h
       }
     }
     store_p<V>(p_block, packed, b.warp, b.lane);
-    const int first = reduce_over_rows(sums, b.lane, [](float x, float y) { return x + y; });
-    store_kept<k_n>(b.smem + k_plan.sum + (b.slot * 4 + b.warp) * (k_n * 4), sums, first, c);
-    bool vote = b.nan_code;
-#pragma unroll
-    for (int i = 0; i < k_kept_columns<k_n>; ++i) vote |= !(sums[i] <= k_lazy_sum_max);
     fence_async_proxy();
     // P of this block is complete for this warpgroup, and everyone knows whether it has to be
     // redone.

@@ -82,6 +82,19 @@ __device__ __forceinline__ void wait_for_stored_rows() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+// ---- global memory that this thread wrote: in program order, not through the read-only path
+// ------
+__device__ __forceinline__ float load_global(const float* from) {
+  float v;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
+  return v;
+}
+__device__ __forceinline__ float2 load_global_x2(const float* from) {
+  float2 v;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(from) : "memory");
+  return v;
+}
+
 // ---- registers ---------------------------------------------------------------------------------
 template <int Registers>
 __device__ __forceinline__ void grow_registers() {
