@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/cuda/portable/variants.h"
+#include "kernels/cuda/sm90a/cluster_variants.h"
 #include "kernels/cuda/sm90a/variants.h"
 
 namespace splitwave::cuda {
@@ -36,8 +37,10 @@ VariantTraits traits_of(const PortableShape& shape) {
   return t;
 }
 
-VariantTraits traits_of(const Sm90aShape& shape) {
-  const Sm90aConfig& c = shape.config;
+// What Sm90aShape and Sm90aClusterShape have in common: one numerics class.
+template <class Shape>
+VariantTraits traits_of_sm90a(const Shape& shape, int stages) {
+  const auto& c = shape.config;
   VariantTraits t;
   t.name = c.name;
   t.backend = "cuda";
@@ -51,7 +54,7 @@ VariantTraits traits_of(const Sm90aShape& shape) {
   t.block_heads = c.block_heads;
   t.tile_rows = k_sm90a_block_rows;
   t.warps = k_sm90a_threads / 32;
-  t.stages = shape.stages;
+  t.stages = stages;
   t.threads = k_sm90a_threads;
   t.registers = k_sm90a_registers;
   t.shared_bytes = shape.bytes;
@@ -60,8 +63,18 @@ VariantTraits traits_of(const Sm90aShape& shape) {
   return t;
 }
 
+VariantTraits traits_of(const Sm90aShape& shape) { return traits_of_sm90a(shape, shape.stages); }
+
+VariantTraits traits_of(const Sm90aClusterShape& shape) {
+  VariantTraits t = traits_of_sm90a(shape, shape.score_stages);
+  t.ctas_per_item = shape.config.ctas;
+  return t;
+}
+
+// Before the portable family: the default class of sm_90.
 void append_sm90a(std::vector<VariantTraits>& traits) {
   for (const Sm90aShape& shape : k_sm90a_shapes) traits.push_back(traits_of(shape));
+  for (const Sm90aClusterShape& shape : k_sm90a_cluster_shapes) traits.push_back(traits_of(shape));
 }
 
 void append_portable(std::vector<VariantTraits>& traits) {
@@ -72,8 +85,8 @@ void append_portable(std::vector<VariantTraits>& traits) {
 
 std::vector<VariantTraits> all_variants() {
   std::vector<VariantTraits> traits;
+  append_sm90a(traits);
   append_portable(traits);
-  append_sm90a(traits);  // until it is proven, a class to be asked for
   return traits;
 }
 

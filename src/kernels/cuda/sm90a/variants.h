@@ -28,13 +28,15 @@ inline constexpr Sm90aConfig k_v4_wgmma_n8 = {.name = "v4_wgmma_n8",
 inline constexpr Sm90aConfig k_v4_f16_wgmma_n64 = {.name = "v4_f16_wgmma_n64",
                                                    .format = KvFormat::v4,
                                                    .operands = OperandType::f16,
-                                                   .block_heads = 64};
+                                                   .block_heads = 64,
+                                                   .is_experiment_arm = true};
 inline constexpr Sm90aConfig k_v4_f16_wgmma_n16 = {.name = "v4_f16_wgmma_n16",
                                                    .format = KvFormat::v4,
                                                    .operands = OperandType::f16,
                                                    .block_heads = 16,
                                                    .math_registers = 208,
-                                                   .producer_registers = 88};
+                                                   .producer_registers = 88,
+                                                   .is_experiment_arm = true};
 inline constexpr Sm90aConfig k_v32_wgmma_n64 = {
     .name = "v32_wgmma_n64", .format = KvFormat::v32, .block_heads = 64};
 inline constexpr Sm90aConfig k_v32_wgmma_n32 = {.name = "v32_wgmma_n32",

@@ -1,0 +1,4 @@
+// Variant v4_wgmma_n16_c2: sm90a/cluster_variants.h says what it is.
+#include "kernels/cuda/sm90a/cluster_kernel.cuh"
+
+SPLITWAVE_SM90A_CLUSTER_VARIANT(v4_wgmma_n16_c2)
