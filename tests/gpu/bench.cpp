@@ -119,8 +119,8 @@ Inputs make_inputs(const Shape& s, int rows, const Pool& main, const Pool& extra
   }
   in.main_lengths = DeviceBytes(all * 4);
   in.extra_lengths = DeviceBytes(all * 4);
-  GPU_REQUIRE(cudaMemcpy(in.main_lengths.as<void>(), main_lengths.data(), all * 4,
-                         cudaMemcpyHostToDevice));
+  GPU_REQUIRE(
+      cudaMemcpy(in.main_lengths.as<void>(), main_lengths.data(), all * 4, cudaMemcpyHostToDevice));
   GPU_REQUIRE(cudaMemcpy(in.extra_lengths.as<void>(), extra_lengths.data(), all * 4,
                          cudaMemcpyHostToDevice));
   in.out = DeviceBytes(static_cast<std::size_t>(rows) * s.heads * k_value_dims * 2);
@@ -232,11 +232,35 @@ void bench_point(JsonWriter& json, const Shape& s, int rows, const Arm& arm, con
 // SMs.
 bool is_largest_of_its_block(const VariantTraits& v, const std::vector<VariantTraits>& variants) {
   return std::none_of(variants.begin(), variants.end(), [&](const VariantTraits& o) {
-    return o.block_heads == v.block_heads && o.isa == v.isa && o.shared_bytes > v.shared_bytes;
+    return o.block_heads == v.block_heads && o.isa == v.isa && o.ctas_per_item == v.ctas_per_item &&
+           o.shared_bytes > v.shared_bytes;
   });
 }
 
-void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector<int>& lengths) {
+// Every variant of a point that is worth timing, or with `chosen` what the planner takes.
+std::vector<Arm> arms_of(const Shape& s, int rows, const std::vector<VariantTraits>& variants,
+                         bool chosen) {
+  constexpr int k_latency_rows_max = 8;  // deployments at or under it use the class
+  std::vector<Arm> arms;
+  if (chosen) {
+    arms.push_back({"", NumericsClass::throughput, 0});
+    if (rows <= k_latency_rows_max) arms.push_back({"", NumericsClass::latency, 0});
+    return arms;
+  }
+  for (const VariantTraits& v : variants) {
+    if (v.block_heads > std::max(8, s.heads) || !is_largest_of_its_block(v, variants)) continue;
+    arms.push_back({v.name, NumericsClass::throughput, 0});
+    const bool many = rows * ((s.heads + v.block_heads - 1) / v.block_heads) > 300;
+    if (!many) arms.push_back({v.name, NumericsClass::latency, 0});
+    const int half = (s.main_width + s.extra_width) / 2;
+    if (half % 64 == 0 && half >= 256 && rows <= 64)
+      arms.push_back({v.name, NumericsClass::throughput, half});
+  }
+  return arms;
+}
+
+void bench_shape(JsonWriter& json, const Shape& s, bool quick, bool chosen,
+                 const std::vector<int>& lengths) {
   std::mt19937_64 random(7);
   const Pool main(s.format, s.main_page, random);
   const Pool extra(s.format, s.extra_page, random);
@@ -249,19 +273,8 @@ void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector
     const Inputs in = make_inputs(s, rows, main, extra, lengths, random);
     double best_us = 0;
     std::string best;
-    for (const VariantTraits& v : variants) {
-      if (v.block_heads > std::max(8, s.heads) || !is_largest_of_its_block(v, variants)) continue;
-      for (const NumericsClass numerics : {NumericsClass::throughput, NumericsClass::latency}) {
-        const bool many = rows * ((s.heads + v.block_heads - 1) / v.block_heads) > 300;
-        if (numerics == NumericsClass::latency && many) continue;
-        bench_point(json, s, rows, {v.name, numerics, 0}, in, main, extra, best_us, best);
-      }
-      const int half = (s.main_width + s.extra_width) / 2;
-      if (half % 64 == 0 && half >= 256 && rows <= 64) {
-        bench_point(json, s, rows, {v.name, NumericsClass::throughput, half}, in, main, extra,
-                    best_us, best);
-      }
-    }
+    for (const Arm& arm : arms_of(s, rows, variants, chosen))
+      bench_point(json, s, rows, arm, in, main, extra, best_us, best);
     std::printf("%-16s B=%-4d %8.2f us  %s\n", s.name, rows, best_us, best.c_str());
     std::fflush(stdout);
   }
@@ -270,10 +283,10 @@ void bench_shape(JsonWriter& json, const Shape& s, bool quick, const std::vector
 
 }  // namespace
 
-void run_bench(JsonWriter& json, bool quick, const std::string& only) {
+void run_bench(JsonWriter& json, bool quick, bool chosen, const std::string& only) {
   json.key("bench").begin_array();
   for (const Shape& s : k_shapes) {
-    if (only.empty() || only == s.name) bench_shape(json, s, quick, {});
+    if (only.empty() || only == s.name) bench_shape(json, s, quick, chosen, {});
   }
   json.end_array();
 }

@@ -1,6 +1,8 @@
-// gpu_check [--quick] [--no-bench] [--no-tests] [--sanitize] [--shape NAME] [--out FILE]: the GPU
-// tests and the benchmark, one JSON record. --sanitize: one small call of every variant, for
-// compute-sanitizer. Exit status: 0 all passed, 1 a test failed.
+// gpu_check [--quick] [--no-bench] [--no-tests] [--chosen] [--sanitize] [--shape NAME] [--out
+// FILE]: the GPU tests and the benchmark, one JSON record. --chosen: time what the planner chooses
+// only.
+// --sanitize: one small call of every variant, for compute-sanitizer. Exit status: 0 all passed, 1
+// a test failed.
 #include <cstdlib>
 #include <fstream>
 
@@ -95,20 +97,28 @@ void run_and_wait(CudaBackend& backend, const DecodeCall& call) {
 int main(int argc, char** argv) {
   using namespace splitwave;
   using namespace splitwave::gpu;
-  bool quick = false, bench = true, tests = true, sanitize = false;
+  bool quick = false, bench = true, tests = true, sanitize = false, chosen = false;
   std::string out, shape;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
-    if (a == "--quick") quick = true;
-    else if (a == "--no-bench") bench = false;
-    else if (a == "--no-tests") tests = false;
-    else if (a == "--sanitize") sanitize = true;
-    else if (a == "--shape" && i + 1 < argc) shape = argv[++i];
-    else if (a == "--out" && i + 1 < argc) out = argv[++i];
+    if (a == "--quick")
+      quick = true;
+    else if (a == "--no-bench")
+      bench = false;
+    else if (a == "--no-tests")
+      tests = false;
+    else if (a == "--sanitize")
+      sanitize = true;
+    else if (a == "--chosen")
+      chosen = true;
+    else if (a == "--shape" && i + 1 < argc)
+      shape = argv[++i];
+    else if (a == "--out" && i + 1 < argc)
+      out = argv[++i];
     else
       return std::printf(
-                 "usage: gpu_check [--quick] [--no-bench] [--no-tests] [--sanitize] [--shape NAME]"
-                 " [--out FILE]\n"),
+                 "usage: gpu_check [--quick] [--no-bench] [--no-tests] [--chosen] [--sanitize]"
+                 " [--shape NAME] [--out FILE]\n"),
              2;
   }
   const Expected<DeviceSpec> device = query_cuda_device(0);
@@ -136,7 +146,7 @@ int main(int argc, char** argv) {
   json.end_array().key("failures").begin_array();
   for (std::size_t i = 0; i < report.failures.size() && i < 50; ++i) json.value(report.failures[i]);
   json.end_array();
-  if (bench) run_bench(json, quick, shape);
+  if (bench) run_bench(json, quick, chosen, shape);
   json.end_object();
   if (!out.empty()) std::ofstream(out) << json.str();
   std::printf("gpu_check: %d cases, %d failed, worst rel l2 %.2e\n", report.cases,

@@ -18,14 +18,13 @@
 
 namespace splitwave::gpu {
 
-#define GPU_REQUIRE(expression)                                                              \
-  do {                                                                                       \
-    const cudaError_t code_ = (expression);                                                  \
-    if (code_ != cudaSuccess) {                                                              \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #expression,                        \
-                  cudaGetErrorString(code_));                                                \
-      std::exit(3);                                                                          \
-    }                                                                                        \
+#define GPU_REQUIRE(expression)                                                                   \
+  do {                                                                                            \
+    const cudaError_t code_ = (expression);                                                       \
+    if (code_ != cudaSuccess) {                                                                   \
+      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #expression, cudaGetErrorString(code_)); \
+      std::exit(3);                                                                               \
+    }                                                                                             \
   } while (false)
 
 class DeviceBytes {
@@ -58,8 +57,8 @@ class DeviceProblem {
   explicit DeviceProblem(const SyntheticOptions& options);
   const DecodeCall& call() const { return call_; }
   SyntheticProblem& host() { return host_; }
-  void poison_outputs();              // on both sides
-  void download();                    // out and lse to the host problem
+  void poison_outputs();               // on both sides
+  void download();                     // out and lse to the host problem
   std::vector<std::uint8_t> output();  // out and lse bytes of the host problem
 
  private:
@@ -93,6 +92,6 @@ void run_and_wait(CudaBackend& backend, const DecodeCall& call);
 void check_accuracy(Report& report, bool quick);
 void check_exactness(Report& report, bool quick);
 void run_small_set();
-void run_bench(JsonWriter& json, bool quick, const std::string& only_shape);
+void run_bench(JsonWriter& json, bool quick, bool chosen, const std::string& only_shape);
 
 }  // namespace splitwave::gpu
