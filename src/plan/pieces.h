@@ -22,12 +22,15 @@ struct PieceCut {
 
 // The piece length with the least estimated time. pairs: rows * head blocks; slots: CTAs that run
 // at once; partial_bytes: of one stored partial. Costs in KV rows of one CTA (about 15 ns each on
-// an H200 at 16 heads, [est]): an item's prologue and epilogue, the combine launch, partials out
-// and in again at about 3 TB/s.
+// an H200 at 16 heads, [est]): an item's prologue and epilogue, the combine step (combine_rows: a
+// launch of its own, or less where the decode kernel folds), partials out and in again at about
+// 3 TB/s.
+inline constexpr double k_combine_launch_rows = 192;
+inline constexpr double k_combine_fold_rows = 64;
 [[nodiscard]] constexpr PieceCut choose_pieces(std::int64_t pairs, int chunks, int chunk_rows,
-                                               std::int64_t slots, std::int64_t partial_bytes) {
+                                               std::int64_t slots, std::int64_t partial_bytes,
+                                               double combine_rows = k_combine_launch_rows) {
   constexpr double k_item_rows = 128;
-  constexpr double k_combine_rows = 192;
   constexpr double k_rows_per_byte = 2.0 / 3e12 / 15e-9;
   PieceCut best = cut_into(chunks, chunks);
   double best_rows = -1;
@@ -37,8 +40,8 @@ struct PieceCut {
     double rows = static_cast<double>(rounds) *
                   (k_item_rows + static_cast<double>(cut.piece_chunks) * chunk_rows);
     if (cut.stored > 0) {
-      rows += k_combine_rows + static_cast<double>(pairs * cut.stored * partial_bytes) *
-                                   k_rows_per_byte;
+      rows +=
+          combine_rows + static_cast<double>(pairs * cut.stored * partial_bytes) * k_rows_per_byte;
     }
     if (best_rows < 0 || rows < best_rows) {
       best = cut;

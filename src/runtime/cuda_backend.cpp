@@ -21,7 +21,8 @@ namespace {
 constexpr std::int64_t k_alignment_bytes = 256;
 constexpr std::int64_t k_partial_o_bytes = k_value_dims * 4;  // of one head
 constexpr std::int64_t k_partial_ml_bytes = 8;
-constexpr int k_pdl_arch = 90;  // first capability with programmatic dependent launch
+constexpr int k_unscheduled_rows_max = 384;  // about 7 us at 16 heads; the schedule takes 3
+constexpr int k_pdl_arch = 90;               // first capability with programmatic dependent launch
 
 std::vector<VariantTraits> compiled_variants() {
   std::vector<VariantTraits> compiled;
@@ -75,6 +76,7 @@ Expected<std::unique_ptr<CudaBackend>> CudaBackend::create(const ProblemSpec& sp
 CudaBackend::~CudaBackend() {
   const CurrentDevice current(ordinal_);
   cudaFree(workspace_);
+  cudaFree(tickets_);
 }
 
 Status CudaBackend::plan_all(const PlanOverrides& overrides) {
@@ -102,7 +104,9 @@ CudaBackend::Launch CudaBackend::launch_of(const Plan& plan) const {
   launch.cut = plan.mode == SplitMode::free
                    ? cut_into(launch.chunks, 1)
                    : choose_pieces(pairs, launch.chunks, plan.chunk_rows, launch.slots,
-                                   plan.block_heads * (k_partial_o_bytes + k_partial_ml_bytes));
+                                   plan.block_heads * (k_partial_o_bytes + k_partial_ml_bytes),
+                                   launch.launcher->folds_partials ? k_combine_fold_rows
+                                                                   : k_combine_launch_rows);
   return launch;
 }
 
@@ -157,6 +161,12 @@ void CudaBackend::lay_out() {
         take(spec_.rows_max * static_cast<std::int64_t>(sizeof(cuda::RowPartials)));
     layout_.ml = take(head_slots * k_partial_ml_bytes);
     layout_.o = take(head_slots * k_partial_o_bytes);
+    std::int64_t pairs = 0;
+    for (const Plan& plan : plans_) {
+      pairs = std::max(pairs, std::int64_t{plan.batch} * plan.head_blocks);
+    }
+    tickets_bytes_ = pairs * cuda::k_tickets_of_pair * std::int64_t{sizeof(std::uint32_t)};
+    layout_.tickets = take(tickets_bytes_);
   }
 }
 
@@ -165,7 +175,25 @@ Status CudaBackend::allocate() {
   void* memory = nullptr;
   const cudaError_t code = cudaMalloc(&memory, static_cast<std::size_t>(layout_.bytes));
   workspace_ = static_cast<std::uint8_t*>(memory);
-  return cuda_status(code, ("workspace of " + std::to_string(layout_.bytes) + " bytes").c_str());
+  const std::string what = "workspace of " + std::to_string(layout_.bytes) + " bytes";
+  if (const Status s = cuda_status(code, what.c_str()); !s) return s;
+  void* tickets = nullptr;
+  const cudaError_t got = cudaMalloc(&tickets, static_cast<std::size_t>(tickets_bytes_));
+  tickets_ = static_cast<std::uint32_t*>(tickets);
+  if (const Status s = cuda_status(got, "tickets"); !s) return s;
+  // A stream of its own: the default stream may be in somebody's capture.
+  cudaStream_t stream = nullptr;
+  const cudaError_t made = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (const Status s = cuda_status(made, "cudaStreamCreateWithFlags"); !s) return s;
+  Status cleared = clear_tickets(tickets_, stream);
+  if (cleared) cleared = cuda_status(cudaStreamSynchronize(stream), "clearing tickets");
+  cudaStreamDestroy(stream);
+  return cleared;
+}
+
+Status CudaBackend::clear_tickets(std::uint32_t* tickets, cudaStream_t stream) const {
+  return cuda_status(cudaMemsetAsync(tickets, 0, static_cast<std::size_t>(tickets_bytes_), stream),
+                     "tickets");
 }
 
 const Plan& CudaBackend::plan_for(int rows) const {
@@ -182,14 +210,23 @@ const VariantTraits& CudaBackend::traits_for(int rows) const {
 // ---- the run path
 // ----------------------------------------------------------------------------------
 
-// Rows of one declared chunk need no schedule: every item is about as long as the others can be. A
-// list without lengths ends at its last valid entry, which the schedule would have to search for.
-// Free mode keeps the source's one CTA a split.
+// Rows of one declared chunk need no schedule: every item is about as long as the others can be.
+// Nor does a call whose chunks all run at once, or whose pieces do and are short: what balance
+// could save of k_unscheduled_rows_max rows is less than the schedule launch takes. A list without
+// lengths ends at its last valid entry, which the schedule would have to search for. Free mode
+// keeps the source's one CTA a split.
 bool CudaBackend::is_scheduled(const DecodeCall& call, const Launch& launch) const {
   const bool has_lengths = (spec_.main_width == 0 || call.main_list.lengths != nullptr) &&
                            (spec_.extra_width == 0 || call.extra_list.lengths != nullptr);
-  return has_lengths && launch.chunks > 1 && hooks_.uses_schedule && hooks_.piece_chunks == 0 &&
-         plan_for(call.rows).mode == SplitMode::exact;
+  const Plan& plan = plan_for(call.rows);
+  const std::int64_t pairs = std::int64_t{call.rows} * plan.head_blocks;
+  const int piece_rows = launch.cut.piece_chunks * plan.chunk_rows;
+  const bool all_at_once =
+      launch.launcher->folds_partials &&
+      (pairs * launch.chunks <= launch.slots ||
+       (pairs * launch.cut.pieces <= launch.slots && piece_rows <= k_unscheduled_rows_max));
+  return has_lengths && launch.chunks > 1 && (!all_at_once || hooks_.always_schedules) &&
+         hooks_.uses_schedule && hooks_.piece_chunks == 0 && plan.mode == SplitMode::exact;
 }
 
 cuda::DecodeParams CudaBackend::params_of(const DecodeCall& call, std::uint8_t* workspace) const {
@@ -238,6 +275,12 @@ cuda::DecodeParams CudaBackend::params_of(const DecodeCall& call, std::uint8_t* 
   p.partials.o = reinterpret_cast<float*>(workspace + layout_.o);
   p.partials.ml = reinterpret_cast<float*>(workspace + layout_.ml);
   p.partials.scratch_slot = static_cast<std::int32_t>(partial_slots_);
+  const bool has_partials = p.map.kind == cuda::ItemMapKind::list || p.map.stored > 0;
+  if (has_partials && launch.launcher->folds_partials && hooks_.folds_in_decode) {
+    p.partials.tickets = workspace == workspace_
+                             ? tickets_
+                             : reinterpret_cast<std::uint32_t*>(workspace + layout_.tickets);
+  }
   return p;
 }
 
@@ -245,7 +288,8 @@ int CudaBackend::launches(const DecodeCall& call) const {
   if (call.rows == 0) return 0;
   const cuda::DecodeParams p = params_of(call, workspace_);
   const bool is_list = p.map.kind == cuda::ItemMapKind::list;
-  return 1 + (is_list ? 1 : 0) + (is_list || p.map.stored > 0 ? 1 : 0);
+  const bool is_combined = (is_list || p.map.stored > 0) && p.partials.tickets == nullptr;
+  return 1 + (is_list ? 1 : 0) + (is_combined ? 1 : 0);
 }
 
 Status CudaBackend::run_in(const DecodeCall& call, void* workspace) {
@@ -256,8 +300,14 @@ Status CudaBackend::run_in(const DecodeCall& call, void* workspace) {
   const auto stream = static_cast<cudaStream_t>(call.stream);
   const bool is_list = p.map.kind == cuda::ItemMapKind::list;
   const bool can_overlap = device_.arch >= k_pdl_arch;
+  const bool clears = p.partials.tickets != nullptr && p.partials.tickets != tickets_;
+  if (clears) {
+    if (const Status s = clear_tickets(p.partials.tickets, stream); !s) return s;
+  }
   if (is_list && hooks_.runs_schedule) {
-    const cudaError_t code = launch_schedule(p, static_cast<int>(launch.slots), stream);
+    const cudaError_t code =
+        launch_schedule(p, static_cast<int>(launch.slots),
+                        can_overlap && launch.launcher->folds_partials && !clears, stream);
     if (const Status s = cuda_status(code, "schedule launch"); !s) return s;
   }
   if (hooks_.runs_decode) {
@@ -265,11 +315,14 @@ Status CudaBackend::run_in(const DecodeCall& call, void* workspace) {
         is_list ? std::int64_t{p.map.pairs} * launch.chunks : std::int64_t{p.map.items};
     std::int64_t ctas = std::min(items, launch.slots);
     if (hooks_.ctas > 0) ctas = std::min<std::int64_t>(ctas, hooks_.ctas);
-    const cudaError_t code = launch.launcher->launch(
-        p, static_cast<int>(ctas), is_list && can_overlap && hooks_.runs_schedule, stream);
+    const cudaError_t code =
+        launch.launcher->launch(p, static_cast<int>(ctas),
+                                can_overlap && ((launch.launcher->folds_partials && !clears) ||
+                                                (is_list && hooks_.runs_schedule)),
+                                stream);
     if (const Status s = cuda_status(code, "decode launch"); !s) return s;
   }
-  if ((is_list || p.map.stored > 0) && hooks_.runs_combine) {
+  if ((is_list || p.map.stored > 0) && p.partials.tickets == nullptr && hooks_.runs_combine) {
     const cudaError_t code = launch_combine(p, can_overlap && hooks_.runs_decode, stream);
     if (const Status s = cuda_status(code, "combine launch"); !s) return s;
   }

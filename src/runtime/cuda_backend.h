@@ -22,9 +22,11 @@ struct CudaHooks {
   bool runs_schedule = true;
   bool runs_decode = true;
   bool runs_combine = true;
-  int piece_chunks = 0;       // > 0: computed pieces of so many chunks, whatever the lengths
-  bool uses_schedule = true;  // false: computed pieces although the call brings lengths
-  int ctas = 0;               // > 0: so many CTAs, at most what runs at once
+  int piece_chunks = 0;           // > 0: computed pieces of so many chunks, whatever the lengths
+  bool uses_schedule = true;      // false: computed pieces although the call brings lengths
+  int ctas = 0;                   // > 0: so many CTAs, at most what runs at once
+  bool always_schedules = false;  // lengths given: the schedule, however few the chunks
+  bool folds_in_decode = true;    // false: the combine kernel, also where the decode kernel could
 };
 
 class CudaBackend final : public DecodeBackend {
@@ -61,7 +63,7 @@ class CudaBackend final : public DecodeBackend {
     PieceCut cut;            // computed pieces
   };
   struct Layout {  // byte offsets in the workspace
-    std::int64_t items = 0, count = 0, row_partials = 0, ml = 0, o = 0, bytes = 0;
+    std::int64_t items = 0, count = 0, row_partials = 0, ml = 0, o = 0, tickets = 0, bytes = 0;
   };
 
   CudaBackend(const ProblemSpec& spec, DeviceSpec device, int ordinal)
@@ -70,6 +72,7 @@ class CudaBackend final : public DecodeBackend {
   [[nodiscard]] Status load_kernels();
   void lay_out();
   [[nodiscard]] Status allocate();
+  [[nodiscard]] Status clear_tickets(std::uint32_t* tickets, cudaStream_t stream) const;
   [[nodiscard]] Launch launch_of(const Plan& plan) const;
   [[nodiscard]] std::int64_t partials_max(const Plan& plan, const Launch& launch) const;
   [[nodiscard]] bool is_scheduled(const DecodeCall& call, const Launch& launch) const;
@@ -84,6 +87,10 @@ class CudaBackend final : public DecodeBackend {
   Layout layout_;
   std::int64_t partial_slots_ = 0;  // scratch slots begin here
   std::uint8_t* workspace_ = nullptr;
+  // Zero between calls, so never part of a workspace whose content does not matter: a caller's
+  // workspace has its own, cleared before each call.
+  std::uint32_t* tickets_ = nullptr;
+  std::int64_t tickets_bytes_ = 0;
   CudaHooks hooks_;
 };
 

@@ -20,12 +20,13 @@ struct VariantLauncher {
   const char* name = nullptr;
   // Loads the kernel and raises its shared-memory limit. Not on the run path.
   cudaError_t (*prepare)() = nullptr;
-  // Starts `ctas` CTAs. Allocates nothing, synchronises nothing. after_schedule: the schedule
-  // kernel precedes it in the stream and may be overlapped with its start (programmatic dependent
-  // launch).
-  cudaError_t (*launch)(const DecodeParams& params, int ctas, bool after_schedule,
+  // Starts `ctas` CTAs. Allocates nothing, synchronises nothing. after_kernel: what
+  // precedes it in the stream may be overlapped with its start (programmatic dependent launch).
+  cudaError_t (*launch)(const DecodeParams& params, int ctas, bool after_kernel,
                         cudaStream_t stream) = nullptr;
   KernelPointer kernel = nullptr;
+  // Folds a row's partials itself when PartialParams::tickets is given: no combine launch.
+  bool folds_partials = false;
 };
 
 // The variants that this build compiled.

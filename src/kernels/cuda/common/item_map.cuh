@@ -12,8 +12,8 @@ __device__ __forceinline__ bool is_valid_slot(const CacheParams& cache, std::int
 }
 
 // The row's last valid entry + 1, found from the end, 128 entries a step. All 32 lanes call it.
-__device__ __forceinline__ int last_valid_entry(const CacheParams& cache,
-                                                const std::int32_t* slots, int width, int lane) {
+__device__ __forceinline__ int last_valid_entry(const CacheParams& cache, const std::int32_t* slots,
+                                                int width, int lane) {
   for (int end = width; end > 0; end -= 128) {
     int found = 0;
 #pragma unroll
@@ -37,6 +37,20 @@ __device__ __forceinline__ int row_length(const DecodeParams& p, int which, int 
 
 // Fills the lengths of an item that does not carry them.
 __device__ __forceinline__ void fill_lengths(const DecodeParams& p, Item& item, int lane) {
+  const bool has_lengths = (p.list[0].width == 0 || p.list[0].lengths != nullptr) &&
+                           (p.list[1].width == 0 || p.list[1].lengths != nullptr);
+  if (has_lengths) {
+    // Both requested before either is used: each costs a trip to memory on the way to the first
+    // key.
+    int given[2] = {0, 0};
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      if (p.list[which].width != 0) given[which] = __ldg(p.list[which].lengths + item.row);
+    }
+    item.length_main = min(max(given[0], 0), p.list[0].width);
+    item.length_total = item.length_main + min(max(given[1], 0), p.list[1].width);
+    return;
+  }
   item.length_main = row_length(p, 0, item.row, lane);
   item.length_total = item.length_main + row_length(p, 1, item.row, lane);
 }
@@ -66,6 +80,7 @@ __device__ __forceinline__ Item item_at(const DecodeParams& p, int index, int la
   item.head_block = pair - item.row * p.head_blocks;
   item.chunk_begin = piece * map.piece_chunks;
   item.chunk_end = min(item.chunk_begin + map.piece_chunks, map.chunks);
+  item.piece_chunks = map.piece_chunks;
   if (map.pieces > 1) {
     const int first_stored = piece == 0 ? 0 : 1 + item.chunk_begin - map.piece_chunks;
     item.slot = pair * map.stored + first_stored;

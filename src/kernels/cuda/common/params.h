@@ -55,7 +55,7 @@ struct Item {
   std::int32_t slot = -1;
   std::int32_t length_main = 0;   // effective lengths of the row's list
   std::int32_t length_total = 0;  //   main + extra
-  std::int32_t reserved = 0;
+  std::int32_t piece_chunks = 1;  // slot >= 0: chunks of every piece of the row but its last
 };
 static_assert(sizeof(Item) == 32, "two 16-byte loads");
 
@@ -85,7 +85,11 @@ struct PartialParams {
   float* o = nullptr;
   float* ml = nullptr;
   std::int32_t scratch_slot = 0;  // of CTA 0
+  // [rows, head blocks, k_tickets_of_pair], zero before and after a launch: the last CTA of a pair
+  // folds its partials (VariantLauncher::folds_partials). Null: the combine kernel does.
+  std::uint32_t* tickets = nullptr;
 };
+inline constexpr int k_tickets_of_pair = 8;  // one a PV warp at most
 
 // A row's partials, written by the schedule kernel for the combine step.
 struct RowPartials {

@@ -143,6 +143,17 @@ __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Adds 1 and gives the count before it. Release and acquire at device scope: what the drawing
+// thread could see before is visible to whoever draws a later ticket.
+__device__ __forceinline__ std::uint32_t draw_ticket(std::uint32_t* ticket) {
+  std::uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(ticket)
+               : "memory");
+  return before;
+}
+
 // ---- programmatic dependent launch (sm_90 and up; nothing to do before)
 // -------------------------- Returns when the preceding kernel of the stream has finished and its
 // writes are visible. Without the launch attribute it returns at once.

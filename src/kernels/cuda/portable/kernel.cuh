@@ -66,8 +66,7 @@ cudaError_t prepare() {
 }
 
 template <class V>
-cudaError_t launch(const DecodeParams& params, int ctas, bool after_schedule,
-                   cudaStream_t stream) {
+cudaError_t launch(const DecodeParams& params, int ctas, bool after_kernel, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(ctas));
   config.blockDim = dim3(V::shape.threads);
@@ -77,20 +76,20 @@ cudaError_t launch(const DecodeParams& params, int ctas, bool after_schedule,
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
-  config.numAttrs = after_schedule ? 1 : 0;
+  config.numAttrs = after_kernel ? 1 : 0;
   return cudaLaunchKernelEx(&config, decode_kernel<V>, params);
 }
 
 }  // namespace splitwave::cuda::portable
 
 // Defines launcher_<name> from k_<name>.
-#define SPLITWAVE_PORTABLE_VARIANT(variant)                                                     \
-  namespace splitwave::cuda {                                                                   \
-  struct Variant_##variant {                                                                    \
-    static constexpr PortableShape shape = shape_of(k_##variant);                               \
-  };                                                                                            \
-  extern const VariantLauncher launcher_##variant;                                              \
-  const VariantLauncher launcher_##variant = {                                                  \
+#define SPLITWAVE_PORTABLE_VARIANT(variant)                                                        \
+  namespace splitwave::cuda {                                                                      \
+  struct Variant_##variant {                                                                       \
+    static constexpr PortableShape shape = shape_of(k_##variant);                                  \
+  };                                                                                               \
+  extern const VariantLauncher launcher_##variant;                                                 \
+  const VariantLauncher launcher_##variant = {                                                     \
       k_##variant.name, portable::prepare<Variant_##variant>, portable::launch<Variant_##variant>, \
-      reinterpret_cast<KernelPointer>(portable::decode_kernel<Variant_##variant>)};             \
+      reinterpret_cast<KernelPointer>(portable::decode_kernel<Variant_##variant>), true};          \
   }

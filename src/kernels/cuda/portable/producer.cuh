@@ -16,8 +16,8 @@ template <class V>
 struct Producer {
   static constexpr PortableConfig k = V::shape.config;
   static constexpr int k_part =
-      k.stage_rows / k.producer_warps;  // rows of a stage that a warp fills
-  static constexpr int k_batch_stages = 32 / k_part;              // stages that 32 lanes resolve
+      k.stage_rows / k.producer_warps;                // rows of a stage that a warp fills
+  static constexpr int k_batch_stages = 32 / k_part;  // stages that 32 lanes resolve
   static constexpr int k_row_bytes = V::shape.ring_row_bytes;
   static constexpr int k_data_bytes = k.format == KvFormat::v4 ? k_v4_data_bytes : k_v32_row_bytes;
   static constexpr int k_tail_chunks =
@@ -48,7 +48,8 @@ struct Producer {
     if (lane == 0) {
       const std::uint32_t at = smem.base + V::shape.smem.info + 32 * turn.buffer();
       ptx::store_u128(at, make_uint4(item.row, item.head_block, item.chunk_begin, item.chunk_end));
-      ptx::store_u128(at + 16, make_uint4(item.slot, item.length_main, item.length_total, 0));
+      ptx::store_u128(
+          at + 16, make_uint4(item.slot, item.length_main, item.length_total, item.piece_chunks));
       ptx::barrier_arrive(smem.info_full(turn.buffer()));
     }
     __syncwarp();
@@ -76,8 +77,7 @@ struct Producer {
       // The next batch's entries travel while this one's rows are requested.
       slot = slot_at(lists, position(base + k_batch_stages * k.stage_rows), end);
       const std::uint32_t valid = __ballot_sync(0xFFFFFFFFU, row.is_valid);
-      const std::uint32_t plain =
-          valid & __ballot_sync(0xFFFFFFFFU, row.is_16_aligned);
+      const std::uint32_t plain = valid & __ballot_sync(0xFFFFFFFFU, row.is_16_aligned);
 #pragma unroll 1
       for (int s = 0; s < k_batch_stages; ++s) {
         if (base + s * k.stage_rows < end) fill_stage(s, row, valid, plain);
@@ -106,8 +106,7 @@ struct Producer {
     ptx::barrier_arrive_on_copies(full);
     if (lane == 0) {
       // The plain arrival publishes the mask: the copies' arrivals order no other store.
-      ptx::store_u32(smem.base + V::shape.smem.valid +
-                         4 * (cursor.stage * k.producer_warps + warp),
+      ptx::store_u32(smem.base + V::shape.smem.valid + 4 * (cursor.stage * k.producer_warps + warp),
                      (valid >> (s * k_part)) & part_mask);
       ptx::barrier_arrive(full);
     }

@@ -2,8 +2,9 @@
 // [w * 512 / pv_warps, ...), in groups of 64 that share a scale; a thread ends with 8 consecutive
 // dims of each of its heads.
 //
-// V's arithmetic: bf16(code * scale) times bf16 P; exact in V4, one rounding in V3.2. fp32
-// accumulation over 16 tokens at a time, in the order of the list.
+// V's arithmetic: bf16(code * scale) times P in one bf16 term (V4) or two (V3.2, see p_parts);
+// exact in V4, one rounding in V3.2. fp32 accumulation over 16 tokens at a time, in the order of
+// the list.
 #pragma once
 
 #include "kernels/cuda/common/dequant.cuh"
@@ -59,6 +60,9 @@ struct ValueWarp {
         for (int at = 0; at < rows; at += k_tile) accumulate_tile(min(rows - at, k_tile), at == 0);
         finish_chunk(item, chunk, chunk + 1 == end);
       }
+      if (end > item.chunk_begin() && item.slot() >= 0 && p.partials.tickets != nullptr) {
+        fold_if_last(item);
+      }
       release_item<V>(smem, items, lane);
     }
   }
@@ -96,8 +100,8 @@ struct ValueWarp {
       }
     } else {
       for (int step = 0; step * 16 < rows; ++step) {
-        const std::uint32_t raw = smem.stage(cursor.stage) +
-                                  step % k_steps_of_stage * (16 * k_row_bytes);
+        const std::uint32_t raw =
+            smem.stage(cursor.stage) + step % k_steps_of_stage * (16 * k_row_bytes);
         accumulate_16(buffer, step, raw);
         if ((step + 1) % k_steps_of_stage == 0 || (step + 1) * 16 >= rows) release_stage();
       }
@@ -118,8 +122,8 @@ struct ValueWarp {
     bool is_one = true;
 #pragma unroll
     for (int t = 0; t < k_heads8; ++t) {
-      alpha[t] = ptx::load_f32x2(smem.base + V::shape.smem.alpha +
-                                 4 * (buffer * k_n + 8 * t + 2 * c));
+      alpha[t] =
+          ptx::load_f32x2(smem.base + V::shape.smem.alpha + 4 * (buffer * k_n + 8 * t + 2 * c));
       is_one = is_one && alpha[t].x == 1.0F && alpha[t].y == 1.0F;
     }
     if (__all_sync(0xFFFFFFFFU, is_one)) return;
@@ -140,8 +144,9 @@ struct ValueWarp {
 
   // Sixteen tokens: fragment rows 2c, 2c+1, 2c+8, 2c+9 are those tokens of the tile.
   __device__ void accumulate_16(int buffer, int step, std::uint32_t raw) {
+    static_assert(k_groups == 1 || p_parts(k.format) == 1, "b holds one term at a time");
     std::uint32_t b[k_heads8][2];
-    load_p(buffer, step, b);
+    load_p(buffer, step, 0, b);
 #pragma unroll
     for (int i = 0; i < k_groups; ++i) {
       const int group = warp * k_groups + i;
@@ -152,15 +157,21 @@ struct ValueWarp {
         load_codes(buffer, step, group, raw, a);
       }
 #pragma unroll
-      for (int m = 0; m < 4; ++m) {
+      for (int part = 0; part < p_parts(k.format); ++part) {
+        if (part > 0) load_p(buffer, step, part, b);
 #pragma unroll
-        for (int t = 0; t < k_heads8; ++t) mma_bf16(o[i][m][t], a[m], b[t][0], b[t][1]);
+        for (int m = 0; m < 4; ++m) {
+#pragma unroll
+          for (int t = 0; t < k_heads8; ++t) {
+            mma_bf16(o[i][m][t], a[m], b[t][0], b[t][1]);
+          }
+        }
       }
     }
   }
 
-  __device__ void load_p(int buffer, int step, std::uint32_t (&b)[k_heads8][2]) const {
-    const std::uint32_t from = p_buffer<V>(smem, buffer);
+  __device__ void load_p(int buffer, int step, int part, std::uint32_t (&b)[k_heads8][2]) const {
+    const std::uint32_t from = p_buffer<V>(smem, buffer, part);
     const int row = step * 16 + (lane & 15);
     if constexpr (k_heads8 == 1) {
       const uint2 v = ptx::load_matrix_x2_transposed(from + row * (k_n * 2));
@@ -188,9 +199,8 @@ struct ValueWarp {
     std::uint32_t scale01 = k_bf16x2_two_to_120;
     std::uint32_t scale23 = k_bf16x2_two_to_120;
     if constexpr (k_is_v4) {
-      const std::uint32_t bytes =
-          ptx::load_u32(smem.base + V::shape.smem.scale + (buffer * 8 + group) * k_tile +
-                        step * 16 + 4 * c);
+      const std::uint32_t bytes = ptx::load_u32(smem.base + V::shape.smem.scale +
+                                                (buffer * 8 + group) * k_tile + step * 16 + 4 * c);
       const std::uint32_t halves01 = __byte_perm(bytes, 0, 0x4140);
       const std::uint32_t halves23 = __byte_perm(bytes, 0, 0x4342);
       if (has_large_scale(bytes) != 0) {
@@ -331,6 +341,112 @@ struct ValueWarp {
     }
     arrive_as_warp(smem.stats_empty(buffer), lane);
     ++chunks.count;
+  }
+
+  // ---- the fold of a row's partials
+  // -------------------------------------------------------------- Every PV warp owns its dims of
+  // the result, so each has its own ticket: the warp that arrives last finds all partials stored
+  // and folds them in chunk order with the combine step's functions. Who is last depends on time,
+  // the result does not.
+  __device__ void fold_if_last(const ItemView<V>& item) {
+    const int piece = item.piece_chunks();
+    const int chunks_live = max(1, (item.length_total() + p.chunk_rows - 1) / p.chunk_rows);
+    const int pieces = (chunks_live + piece - 1) / piece;
+    const int pair = item.row() * p.head_blocks + item.head_block();
+    // This lane's stores, the other lanes' (ordered by __syncwarp) and the QK warp's m and l
+    // (ordered by stats_full) are visible to the device before the ticket is drawn, and whoever
+    // draws the last sees those of all the others.
+    __syncwarp();
+    std::uint32_t arrived = 0;
+    if (lane == 0) {
+      std::uint32_t* ticket = p.partials.tickets + pair * k_tickets_of_pair + warp;
+      arrived = ptx::draw_ticket(ticket) + 1;
+      if (arrived == static_cast<std::uint32_t>(pieces)) *ticket = 0;  // for the next launch
+    }
+    arrived = __shfl_sync(0xFFFFFFFFU, arrived, 0);
+    if (arrived != static_cast<std::uint32_t>(pieces)) return;
+    const int first = item.slot() - (item.is_folded() ? 0 : 1 + item.chunk_begin() - piece);
+    fold_partials(item, first, max(1, 1 + chunks_live - piece));
+  }
+
+  // Requested at once: so many partials of two columns. Five would spill.
+  static constexpr int k_partials_ahead = 4;
+  static constexpr int k_columns_ahead = 2;
+
+  struct FoldedColumn {
+    Partial running = empty_partial();
+    float sum[8] = {};
+  };
+  struct StoredColumn {
+    float2 ml[k_partials_ahead];
+    float4 low[k_partials_ahead];
+    float4 high[k_partials_ahead];
+  };
+
+  // Columns 8 t + 2 c + i, as the lane stored them. Heads beyond the call's have partials of zeros
+  // or none: their loads stay inside the workspace and are dropped.
+  __device__ void fold_partials(const ItemView<V>& item, int first, int count) {
+    forget_addresses();
+#pragma unroll 1
+    for (int t = 0; t < k_heads8; ++t) {
+#pragma unroll
+      for (int group = 0; group < k_groups; ++group) {
+        const int dim = 64 * (warp * k_groups + group) + 8 * g;
+        FoldedColumn column[k_columns_ahead];
+        for (int base = 0; base < count; base += k_partials_ahead) {
+          StoredColumn stored[k_columns_ahead];
+#pragma unroll
+          for (int i = 0; i < k_columns_ahead; ++i) {
+            const std::int64_t at =
+                static_cast<std::int64_t>(first + base) * k_n + 8 * t + 2 * c + i;
+            load_column(at, dim, count - base, stored[i]);
+          }
+#pragma unroll
+          for (int i = 0; i < k_columns_ahead; ++i) fold_column(stored[i], column[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < k_columns_ahead; ++i) {
+          const int head = item.head_block() * k_n + 8 * t + 2 * c + i;
+          if (head >= p.heads) continue;
+          const float sink = p.sink != nullptr ? __ldg(p.sink + head) : minus_infinity();
+          store_out(p.out + item.row() * p.out_row_stride + head * p.out_head_stride + dim,
+                    column[i].sum, inverse_denominator(column[i].running, sink));
+          if (dim == 0 && p.lse != nullptr) {
+            p.lse[item.row() * p.lse_row_stride + head] = natural_lse(column[i].running);
+          }
+        }
+      }
+    }
+  }
+
+  // Eight dims of one head in the next partials. __ldcg: other SMs wrote them during this launch.
+  __device__ void load_column(std::int64_t at, int dim, int count, StoredColumn& stored) const {
+#pragma unroll
+    for (int i = 0; i < k_partials_ahead; ++i) {
+      stored.ml[i] = make_float2(minus_infinity(), 0.0F);
+      stored.low[i] = stored.high[i] = make_float4(0, 0, 0, 0);
+      if (i < count) {
+        const std::int64_t part = at + static_cast<std::int64_t>(i) * k_n;
+        stored.ml[i] = __ldcg(reinterpret_cast<const float2*>(p.partials.ml) + part);
+        const float* o_part = p.partials.o + part * k_value_dims + dim;
+        stored.low[i] = __ldcg(reinterpret_cast<const float4*>(o_part));
+        stored.high[i] = __ldcg(reinterpret_cast<const float4*>(o_part + 4));
+      }
+    }
+  }
+
+  __device__ static void fold_column(const StoredColumn& stored, FoldedColumn& column) {
+#pragma unroll
+    for (int i = 0; i < k_partials_ahead; ++i) {
+      const Merge step = merge(column.running, {stored.ml[i].x, stored.ml[i].y});
+      column.running = step.merged;
+      const float v[8] = {stored.low[i].x,  stored.low[i].y,  stored.low[i].z,  stored.low[i].w,
+                          stored.high[i].x, stored.high[i].y, stored.high[i].z, stored.high[i].w};
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        column.sum[j] = merge_value(step.weight_a, column.sum[j], step.weight_b, v[j]);
+      }
+    }
   }
 
   // The previous chunks' O was stored by this very thread.

@@ -24,15 +24,14 @@ struct ScoreWarp {
   static constexpr PortableConfig k = V::shape.config;
   static constexpr bool k_is_v4 = k.format == KvFormat::v4;
   static constexpr int k_n = k.block_heads;
-  static constexpr int k_heads8 = k_n / 8;      // n-tiles
+  static constexpr int k_heads8 = k_n / 8;        // n-tiles
   static constexpr int k_columns = 2 * k_heads8;  // heads of a thread: 8 t + 2 c + i
   static constexpr int k_tile = V::shape.tile_rows;
   static constexpr int k_tiles16 = k_tile / 16;
   static constexpr int k_groups = V::shape.groups;
   static constexpr int k_nope_groups = k_groups - 1;
   static constexpr int k_row_bytes = V::shape.ring_row_bytes;
-  static constexpr int k_rope_offset =
-      k_is_v4 ? k_v4_rope_offset_bytes : k_v32_rope_offset_bytes;
+  static constexpr int k_rope_offset = k_is_v4 ? k_v4_rope_offset_bytes : k_v32_rope_offset_bytes;
   static constexpr int k_part = k.stage_rows / k.producer_warps;
   static constexpr int k_threads = 32 * k.qk_warps;
   // V4's K operand is the bare code; V3.2's is the value.
@@ -174,9 +173,9 @@ struct ScoreWarp {
     for (int w = 0; w < 4; ++w) {
       const float low = __fmul_rn(__uint_as_float(words[w] << 16), scale);
       const float high = __fmul_rn(__uint_as_float(words[w] & 0xFFFF0000U), scale);
-      ptx::store_u32(to + ((group * 8 + half * 4 + w) * k_n) * 16,
-                     IsF16 ? pack_f16(low, high)
-                           : pack_bf16(low * k_code_scale, high * k_code_scale));
+      ptx::store_u32(
+          to + ((group * 8 + half * 4 + w) * k_n) * 16,
+          IsF16 ? pack_f16(low, high) : pack_bf16(low * k_code_scale, high * k_code_scale));
     }
   }
 
@@ -222,8 +221,8 @@ struct ScoreWarp {
   }
 
   __device__ void store_ml(int slot, const Partial& partial) const {
-    float2* to = reinterpret_cast<float2*>(p.partials.ml) +
-                 (static_cast<std::int64_t>(slot) * k_n + lane);
+    float2* to =
+        reinterpret_cast<float2*>(p.partials.ml) + (static_cast<std::int64_t>(slot) * k_n + lane);
     *to = make_float2(partial.m, partial.l);
   }
 
@@ -264,8 +263,7 @@ struct ScoreWarp {
     const int first = tile16 * 16 % k.stage_rows;
     ptx::barrier_wait(smem.ring_full(at.stage), at.parity);
     const int row0 = first + qk_row(g);
-    const std::uint32_t masks =
-        smem.base + V::shape.smem.valid + 4 * (at.stage * k.producer_warps);
+    const std::uint32_t masks = smem.base + V::shape.smem.valid + 4 * (at.stage * k.producer_warps);
     tile.valid[0] = (ptx::load_u32(masks + 4 * (row0 / k_part)) >> (row0 % k_part)) & 1U;
     tile.valid[1] =
         (ptx::load_u32(masks + 4 * ((row0 + 8) / k_part)) >> ((row0 + 8) % k_part)) & 1U;
@@ -284,8 +282,7 @@ struct ScoreWarp {
     if constexpr (k_is_v4) {
       nan[0] |= has_nan_scale(scales[0].bytes.x) |
                 has_nan_scale(scales[0].bytes.y & 0x00FFFFFFU);  // the 8th byte is a pad
-      nan[1] |= has_nan_scale(scales[1].bytes.x) |
-                has_nan_scale(scales[1].bytes.y & 0x00FFFFFFU);
+      nan[1] |= has_nan_scale(scales[1].bytes.x) | has_nan_scale(scales[1].bytes.y & 0x00FFFFFFU);
     }
     if (k_is_v4 || !k_convert_keeps_nan) poison(nan, tile.s);
   }
@@ -369,7 +366,7 @@ struct ScoreWarp {
       a[2 * half + 1] = {{x.z, y.z, x.w, y.w}};
     }
     multiply_group(k_nope_groups, a, s,
-                   [](float (&d)[4], const FragmentA& f, std::uint32_t b0, std::uint32_t b1) {
+                   [](float(&d)[4], const FragmentA& f, std::uint32_t b0, std::uint32_t b1) {
                      mma_bf16(d, f, b0, b1);
                    });
   }
@@ -378,9 +375,9 @@ struct ScoreWarp {
   // need: their four accumulators are independent chains).
   __device__ void add_groups(std::uint32_t low, std::uint32_t high, const RowScales (&scales)[2],
                              float (&s)[k_heads8][4], std::uint32_t (&nan)[2]) const {
-    constexpr int unroll = k_heads8 == 4                                           ? 1
+    constexpr int unroll = k_heads8 == 4                                        ? 1
                            : k_heads8 == 2 && !(k_is_v4 && k_convert_keeps_nan) ? 2
-                                                                                   : k_nope_groups;
+                                                                                : k_nope_groups;
     uint4 x = ptx::load_u128(low + 16 * c);
     uint4 y = ptx::load_u128(high + 16 * c);
 #pragma unroll unroll
@@ -400,13 +397,14 @@ struct ScoreWarp {
                     rounded_value(a[ks].r[2], scale_low), rounded_value(a[ks].r[3], scale_high)}};
         }
         multiply_group(group, a, s,
-                       [](float (&acc)[4], const FragmentA& f, std::uint32_t b0,
-                          std::uint32_t b1) { mma_bf16(acc, f, b0, b1); });
+                       [](float(&acc)[4], const FragmentA& f, std::uint32_t b0, std::uint32_t b1) {
+                         mma_bf16(acc, f, b0, b1);
+                       });
         continue;
       }
       float d[k_heads8][4] = {};
       multiply_group(group, a, d,
-                     [](float (&acc)[4], const FragmentA& f, std::uint32_t b0, std::uint32_t b1) {
+                     [](float(&acc)[4], const FragmentA& f, std::uint32_t b0, std::uint32_t b1) {
                        mma_f16(acc, f, b0, b1);
                      });
 #pragma unroll
@@ -475,9 +473,9 @@ struct ScoreWarp {
     }
   }
   __device__ int column_of() const {
-    if constexpr (k_columns == 8) return g;  // halved at 16, 8, 4: column = g's bits 2, 1, 0
-    if constexpr (k_columns == 4) return g >> 1;       // halved at 16, 8
-    return g >> 2;                                     // halved at 16
+    if constexpr (k_columns == 8) return g;       // halved at 16, 8, 4: column = g's bits 2, 1, 0
+    if constexpr (k_columns == 4) return g >> 1;  // halved at 16, 8
+    return g >> 2;                                // halved at 16
   }
   __device__ bool owns_column() const {
     return k_columns == 8 || (k_columns == 4 && (g & 1) == 0) || (k_columns == 2 && (g & 3) == 0);
@@ -502,8 +500,7 @@ struct ScoreWarp {
 
   __device__ void exchange_max(int buffer, float (&top)[k_columns], float (&m_old)[k_columns],
                                float (&m_new)[k_columns]) {
-    const std::uint32_t at =
-        smem.base + V::shape.smem.max + buffer * (k.qk_warps * k_n * 4);
+    const std::uint32_t at = smem.base + V::shape.smem.max + buffer * (k.qk_warps * k_n * 4);
     const float mine =
         reduce_columns<k_columns>(top, 16, [](float a, float b) { return fmaxf(a, b); });
     if (owns_column()) {
@@ -563,14 +560,22 @@ struct ScoreWarp {
       }
       sum[2 * t] = __fadd_rn(e[0], e[2]);
       sum[2 * t + 1] = __fadd_rn(e[1], e[3]);
-      const std::uint32_t at =
-          p_buffer<V>(smem, buffer) + row * (k_n * 2) + 16 * p_chunk<V>(row, t) + 4 * c;
-      ptx::store_u32(at, pack_bf16(e[0], e[1]));
-      ptx::store_u32(at + 8 * (k_n * 2), pack_bf16(e[2], e[3]));
+      const std::uint32_t at = row * (k_n * 2) + 16 * p_chunk<V>(row, t) + 4 * c;
+#pragma unroll
+      for (int part = 0; part < p_parts(k.format); ++part) {
+        const std::uint32_t pairs[2] = {pack_bf16(e[0], e[1]), pack_bf16(e[2], e[3])};
+        const std::uint32_t to = p_buffer<V>(smem, buffer, part) + at;
+        ptx::store_u32(to, pairs[0]);
+        ptx::store_u32(to + 8 * (k_n * 2), pairs[1]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {  // what this term leaves for the next: exact in fp32
+          const std::uint32_t pair = pairs[i / 2];
+          e[i] = __fsub_rn(e[i], __uint_as_float(i % 2 == 0 ? pair << 16 : pair & 0xFFFF0000U));
+        }
+      }
     }
-    l[t16] = __fadd_rn(l[t16], reduce_columns<k_columns>(sum, 16, [](float a, float b) {
-                         return __fadd_rn(a, b);
-                       }));
+    l[t16] = __fadd_rn(l[t16], reduce_columns<k_columns>(
+                                   sum, 16, [](float a, float b) { return __fadd_rn(a, b); }));
     if constexpr (k_is_v4) write_scales(buffer, tile16, tile.low);
   }
 

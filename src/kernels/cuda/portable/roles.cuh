@@ -112,6 +112,7 @@ struct ItemView {
   __device__ int slot() const { return field(4); }
   __device__ int length_main() const { return field(5); }
   __device__ int length_total() const { return field(6); }
+  __device__ int piece_chunks() const { return field(7); }
   __device__ bool is_folded() const { return chunk_begin() == 0; }
 
   // One past the last chunk that has rows in this item; a folded item always has at least one
@@ -153,9 +154,9 @@ __device__ __forceinline__ int p_chunk(int row, int chunk) {
 }
 
 template <class V>
-__device__ __forceinline__ std::uint32_t p_buffer(const Smem<V>& smem, int buffer) {
+__device__ __forceinline__ std::uint32_t p_buffer(const Smem<V>& smem, int buffer, int part) {
   constexpr int bytes = V::shape.tile_rows * V::shape.config.block_heads * 2;
-  return smem.base + V::shape.smem.p + buffer * bytes;
+  return smem.base + V::shape.smem.p + (buffer * p_parts(V::shape.config.format) + part) * bytes;
 }
 
 }  // namespace splitwave::cuda::portable

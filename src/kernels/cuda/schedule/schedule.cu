@@ -86,12 +86,12 @@ __device__ void write_row(const DecodeParams& p, Shared& s, int row) {
     item.chunk_end = min(item.chunk_begin + s.piece, max(1, shape.chunks));
     item.length_main = shape.length_main;
     item.length_total = shape.length_total;
+    item.piece_chunks = s.piece;
     for (int block = 0; block < p.head_blocks; ++block) {
       item.head_block = block;
-      item.slot = partials.stored == 0
-                      ? -1
-                      : partials.slot + block * partials.stored +
-                            (i == 0 ? 0 : 1 + item.chunk_begin - s.piece);
+      item.slot = partials.stored == 0 ? -1
+                                       : partials.slot + block * partials.stored +
+                                             (i == 0 ? 0 : 1 + item.chunk_begin - s.piece);
       list[at + block] = item;
     }
   }
@@ -136,9 +136,18 @@ cudaError_t prepare_schedule() {
   return cudaFuncGetAttributes(&attributes, schedule_kernel);
 }
 
-cudaError_t launch_schedule(const DecodeParams& params, int slots, cudaStream_t stream) {
-  schedule_kernel<<<1, k_threads, 0, stream>>>(params, slots);
-  return cudaPeekAtLastError();
+cudaError_t launch_schedule(const DecodeParams& params, int slots, bool after_kernel,
+                            cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(k_threads);
+  config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = after_kernel ? 1 : 0;
+  return cudaLaunchKernelEx(&config, schedule_kernel, params, slots);
 }
 
 }  // namespace splitwave::cuda

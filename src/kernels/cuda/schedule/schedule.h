@@ -12,7 +12,8 @@ namespace splitwave::cuda {
 
 // Writes params.map.list (at most items_max), params.map.list_count and params.row_partials. slots:
 // CTAs that run at once.
-cudaError_t launch_schedule(const DecodeParams& params, int slots, cudaStream_t stream);
+cudaError_t launch_schedule(const DecodeParams& params, int slots, bool after_kernel,
+                            cudaStream_t stream);
 cudaError_t prepare_schedule();
 
 }  // namespace splitwave::cuda
