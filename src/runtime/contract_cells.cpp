@@ -413,6 +413,12 @@ std::vector<ContractCell> decode_cells(const SuiteTraits& traits, SuiteSize size
   std::unordered_set<std::string> keys;
   for (const ContractCell& cell : drawn) {
     ContractCell c = canonical(cell);
+    ProblemSpec& spec = c.problem.spec;
+    if (spec.operands == OperandType::f16 &&
+        !traits.has_f16[static_cast<std::size_t>(spec.format)]) {
+      spec.operands = OperandType::bf16;
+      spec.value_range_max = ProblemSpec{}.value_range_max;
+    }
     if (keys.insert(key_of(c)).second) cells.push_back(std::move(c));
   }
   return cells;

@@ -2,6 +2,7 @@
 // the contract suite and by the tests of its coverage.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct SuiteTraits {
   std::vector<std::string> bitwise_plans{};   // must not change bits
   std::vector<int> threads{};                 // CPU workers; empty: not a dimension
   std::vector<std::string> executions{};      // besides "direct"; how is the executor's business
+  std::array<bool, 2> has_f16{true, true};    // by KvFormat; without: its cells ask for bf16
 };
 
 [[nodiscard]] SuiteTraits cpu_suite_traits();

@@ -5,16 +5,25 @@
 #include <numeric>
 #include <random>
 
+#include "c128_lengths.h"
 #include "gpu_test.h"
 #include "plan/chunks.h"
 
 namespace splitwave::gpu {
 namespace {
 
+// of the extra list
+enum class Lengths : std::uint8_t {
+  full,
+  trace,  // ragged, from k_c128_lengths
+  even,   // their mean in every row
+};
+
 struct Shape {
   const char* name;
   KvFormat format;
   int heads, main_width, extra_width, main_page, extra_page;
+  Lengths lengths = Lengths::full;
 };
 constexpr Shape k_shapes[] = {
     {"v4_h64", KvFormat::v4, 64, 128, 512, 256, 64},
@@ -25,12 +34,17 @@ constexpr Shape k_shapes[] = {
     {"v4_swaonly_h64", KvFormat::v4, 64, 128, 0, 256, 64},
     {"v32_h128", KvFormat::v32, 128, 2048, 0, 64, 64},
     {"v32_h16", KvFormat::v32, 16, 2048, 0, 64, 64},
+    {"v4_h64_c128_trace", KvFormat::v4, 64, 128, 1152, 256, 2, Lengths::trace},
+    {"v4_h64_c128_even", KvFormat::v4, 64, 128, 1152, 256, 2, Lengths::even},
+    {"v4_h16_c128_trace", KvFormat::v4, 16, 128, 1152, 256, 2, Lengths::trace},
+    {"v4_h16_c128_even", KvFormat::v4, 16, 128, 1152, 256, 2, Lengths::even},
 };
 constexpr int k_batches[] = {1, 2, 4, 8, 10, 14, 16, 19, 24, 29, 32, 48, 64, 80, 96, 128, 256};
 constexpr std::int64_t k_pool_bytes = 1LL << 30;
 constexpr std::int64_t k_cold_bytes = 200LL << 20;  // more than three times an H200's L2
 constexpr int k_calls_min = 24;
 constexpr int k_replays = 15;
+constexpr int k_split_ctas_max = 300;  // about two waves: beyond, splitting a row only costs
 
 // A pool of plausible rows: random codes without NaN, scales near 2^-8, small RoPE dims. One block
 // of pages is made on the host and repeated.
@@ -252,9 +266,13 @@ std::vector<Arm> arms_of(const Shape& s, int rows, const std::vector<VariantTrai
     arms.push_back({v.name, NumericsClass::throughput, 0});
     const bool many = rows * ((s.heads + v.block_heads - 1) / v.block_heads) > 300;
     if (!many) arms.push_back({v.name, NumericsClass::latency, 0});
-    const int half = (s.main_width + s.extra_width) / 2;
-    if (half % 64 == 0 && half >= 256 && rows <= 64)
-      arms.push_back({v.name, NumericsClass::throughput, half});
+    const int width = s.main_width + s.extra_width;
+    const int pairs = rows * ((s.heads + v.block_heads - 1) / v.block_heads);
+    for (const int chunk : {192, 256, 384, width / 2}) {
+      const int chunks = (width + chunk - 1) / chunk;
+      if (chunk % 64 != 0 || chunks < 2 || pairs * chunks > k_split_ctas_max) continue;
+      arms.push_back({v.name, NumericsClass::throughput, chunk});
+    }
   }
   return arms;
 }
@@ -281,12 +299,20 @@ void bench_shape(JsonWriter& json, const Shape& s, bool quick, bool chosen,
   json.end_array().end_object();
 }
 
+std::vector<int> lengths_of(const Shape& s) {
+  if (s.lengths == Lengths::full) return {};
+  std::vector<int> lengths(std::begin(k_c128_lengths), std::end(k_c128_lengths));
+  if (s.lengths == Lengths::trace) return lengths;
+  const std::int64_t sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  return {static_cast<int>(sum / static_cast<std::int64_t>(lengths.size()))};
+}
+
 }  // namespace
 
 void run_bench(JsonWriter& json, bool quick, bool chosen, const std::string& only) {
   json.key("bench").begin_array();
   for (const Shape& s : k_shapes) {
-    if (only.empty() || only == s.name) bench_shape(json, s, quick, chosen, {});
+    if (only.empty() || only == s.name) bench_shape(json, s, quick, chosen, lengths_of(s));
   }
   json.end_array();
 }

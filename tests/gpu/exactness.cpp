@@ -52,8 +52,8 @@ Bytes row_bytes(DeviceProblem& problem, int row) {
   const int heads = problem.host().spec().heads;
   Bytes bytes;
   for (int h = 0; h < heads; ++h) {
-    const auto* from = reinterpret_cast<const std::uint8_t*>(
-        call.out + row * call.out_row_stride + h * call.out_head_stride);
+    const auto* from = reinterpret_cast<const std::uint8_t*>(call.out + row * call.out_row_stride +
+                                                             h * call.out_head_stride);
     bytes.insert(bytes.end(), from, from + k_value_dims * 2);
   }
   const auto* lse = reinterpret_cast<const std::uint8_t*>(call.lse + row * call.lse_row_stride);
@@ -145,7 +145,16 @@ void workspace_streams_and_repeats(Report& report, KvFormat format, NumericsClas
   const auto backend = make_backend(o.spec, "");
   const auto other = make_backend(o.spec, "");
   const Bytes expected = run(*backend, problem, problem.call());
+  DeviceBytes brought(static_cast<std::size_t>(backend->caller_workspace_bytes()));
   for (const int fill : {0xFF, 0x7F, 0x00}) {
+    if (brought.bytes() > 0) {
+      GPU_REQUIRE(cudaMemset(brought.as<void>(), fill, brought.bytes()));
+      problem.poison_outputs();
+      (void)backend->run_in(problem.call(), brought.as<void>());
+      GPU_REQUIRE(cudaDeviceSynchronize());
+      problem.download();
+      report.check(problem.output() == expected, "a caller's workspace's content matters");
+    }
     if (backend->workspace_bytes() > 0) {
       GPU_REQUIRE(cudaMemset(backend->workspace(), fill,
                              static_cast<std::size_t>(backend->workspace_bytes())));
@@ -246,9 +255,18 @@ void work_decomposition(Report& report, KvFormat format) {
       report.check(run(*backend, problem, problem.call()) == expected,
                    v.name + ": pieces of " + std::to_string(piece) + " chunks differ");
     }
-    backend->set_hooks({.uses_schedule = false});
-    report.check(run(*backend, problem, problem.call()) == expected,
-                 v.name + ": computed items differ from scheduled");
+    const std::pair<const char*, CudaHooks> ways[] = {
+        {"computed items", {.uses_schedule = false}},
+        {"scheduled items", {.always_schedules = true}},
+        {"computed items and the combine kernel",
+         {.uses_schedule = false, .folds_in_decode = false}},
+        {"scheduled items and the combine kernel",
+         {.always_schedules = true, .folds_in_decode = false}}};
+    for (const auto& [name, hooks] : ways) {
+      backend->set_hooks(hooks);
+      report.check(run(*backend, problem, problem.call()) == expected,
+                   v.name + ": " + name + " differ");
+    }
     for (const int ctas : {1, 3, 61}) {
       backend->set_hooks({.ctas = ctas});
       report.check(run(*backend, problem, problem.call()) == expected,
@@ -301,7 +319,8 @@ void head_prefixes(Report& report, KvFormat format) {
 
 }  // namespace
 
-// Each variant once, with ragged rows of several chunks: schedule, fold, partials, combine.
+// Each variant with ragged rows of several chunks: folded by the last CTA, then by schedule and
+// combine.
 void run_small_set() {
   for (const KvFormat format : {KvFormat::v4, KvFormat::v32}) {
     SyntheticOptions o = base_options(format, 2, NumericsClass::latency);
@@ -311,6 +330,8 @@ void run_small_set() {
     DeviceProblem problem(o);
     for (const VariantTraits& v : variants_here(format)) {
       const auto backend = make_backend(o.spec, v.name);
+      run(*backend, problem, problem.call());
+      backend->set_hooks({.always_schedules = true, .folds_in_decode = false});
       run(*backend, problem, problem.call());
     }
   }

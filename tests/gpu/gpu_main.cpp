@@ -1,8 +1,7 @@
 // gpu_check [--quick] [--no-bench] [--no-tests] [--chosen] [--sanitize] [--shape NAME] [--out
-// FILE]: the GPU tests and the benchmark, one JSON record. --chosen: time what the planner chooses
-// only.
-// --sanitize: one small call of every variant, for compute-sanitizer. Exit status: 0 all passed, 1
-// a test failed.
+// FILE] [--note KEY=VALUE]: the GPU tests and benchmark, one JSON record. --chosen: time what the
+// planner chooses only. --sanitize: small calls of every variant, for compute-sanitizer. --note: a
+// field of the record. Exit status: 0 all passed, 1 a test failed.
 #include <cstdlib>
 #include <fstream>
 
@@ -99,6 +98,7 @@ int main(int argc, char** argv) {
   using namespace splitwave::gpu;
   bool quick = false, bench = true, tests = true, sanitize = false, chosen = false;
   std::string out, shape;
+  std::vector<std::string> notes;  // KEY=VALUE of the script's own steps
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     if (a == "--quick")
@@ -115,10 +115,12 @@ int main(int argc, char** argv) {
       shape = argv[++i];
     else if (a == "--out" && i + 1 < argc)
       out = argv[++i];
+    else if (a == "--note" && i + 1 < argc)
+      notes.emplace_back(argv[++i]);
     else
       return std::printf(
                  "usage: gpu_check [--quick] [--no-bench] [--no-tests] [--chosen] [--sanitize]"
-                 " [--shape NAME] [--out FILE]\n"),
+                 " [--shape NAME] [--out FILE] [--note KEY=VALUE]\n"),
              2;
   }
   const Expected<DeviceSpec> device = query_cuda_device(0);
@@ -126,7 +128,9 @@ int main(int argc, char** argv) {
   if (sanitize) return run_small_set(), 0;
   Report report;
   if (tests) {
+    check_dequantisation(report);
     check_exactness(report, quick);
+    check_contract(report, quick);
     check_accuracy(report, quick);
   }
   const char* commit = std::getenv("SPLITWAVE_COMMIT");
@@ -141,6 +145,10 @@ int main(int argc, char** argv) {
   json.field("tests_run", tests).field("cases", report.cases);
   json.field("failed", static_cast<int>(report.failures.size()));
   json.field("worst_rel_l2", report.worst_rel_l2);
+  for (const std::string& note : notes) {
+    const std::size_t at = note.find('=');
+    if (at != std::string::npos) json.field(note.substr(0, at).c_str(), note.substr(at + 1));
+  }
   json.key("families").begin_array();
   for (const std::string& f : report.families) json.value(f);
   json.end_array().key("failures").begin_array();

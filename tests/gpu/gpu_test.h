@@ -91,6 +91,8 @@ void run_and_wait(CudaBackend& backend, const DecodeCall& call);
 
 void check_accuracy(Report& report, bool quick);
 void check_exactness(Report& report, bool quick);
+void check_dequantisation(Report& report);
+void check_contract(Report& report, bool quick);
 void run_small_set();
 void run_bench(JsonWriter& json, bool quick, bool chosen, const std::string& only_shape);
 
