@@ -1,31 +1,48 @@
 #!/usr/bin/env bash
-# Builds for the GPU at hand, runs the GPU tests, compute-sanitizer on a small set, and the
-# benchmark; writes one JSON record. Needs CUDA, CMake and a compiler only.
-#   SPLITWAVE_COMMIT=$(git rev-parse HEAD) scripts/gpu-check.sh [--quick] [OUT.json]
+# Everything that a GPU must confirm, in one run: builds for the GPU at hand, compute-sanitizer's
+# memcheck and racecheck on a small set, the correctness matrix with the contract suite, and the
+# benchmark; one JSON record. Needs CUDA, CMake and a compiler only. Any failure is an exit status.
+#   SPLITWAVE_COMMIT=$(git rev-parse HEAD) scripts/gpu-check.sh [--quick] [--no-bench] [OUT.json]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-quick=()
-if [ "${1:-}" = "--quick" ]; then quick=(--quick); shift; fi
+flags=()
+while [[ "${1:-}" == --* ]]; do flags+=("$1"); shift; done
 out=${1:-build/gpu/gpu-check.json}
+mkdir -p "$(dirname "$out")"
 if [ -z "${SPLITWAVE_COMMIT:-}" ]; then
   SPLITWAVE_COMMIT=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 fi
 export SPLITWAVE_COMMIT
-cmake -S . -B build/gpu -DCMAKE_BUILD_TYPE=Release -DSPLITWAVE_BUILD_APP=OFF \
-  -DSPLITWAVE_BUILD_TESTS=OFF "-DSPLITWAVE_CUDA_ARCHS=${SPLITWAVE_CUDA_ARCHS:-90;90a}" >/dev/null
-cmake --build build/gpu --target gpu_check -j"$(nproc)"
+archs=${SPLITWAVE_CUDA_ARCHS:-90;90a}
+# What was built: names and bytes of every source that can change a result or a time.
+fingerprint=$(find include src tests/gpu scripts/cmake -type f | LC_ALL=C sort | xargs sha256sum |
+  sha256sum | cut -c1-16)
+configure() {
+  cmake -S . -B "$1" -DCMAKE_BUILD_TYPE=Release -DSPLITWAVE_BUILD_APP=OFF \
+    -DSPLITWAVE_BUILD_TESTS=OFF "-DSPLITWAVE_CUDA_ARCHS=$archs" "${@:2}" >/dev/null
+}
+configure build/gpu
+cmake --build build/gpu --target gpu_check -j"$(nproc)" >build/gpu/build.log ||
+  { tail -40 build/gpu/build.log; exit 1; }
 program=build/gpu/tests/gpu/gpu_check
+notes=(--note "fingerprint=$fingerprint" --note "date=$(date -u +%Y-%m-%d)"
+  --note "command=scripts/gpu-check.sh ${flags[*]}")
 if command -v compute-sanitizer >/dev/null && [ "${SPLITWAVE_SANITIZER:-1}" = 1 ]; then
   compute-sanitizer --tool memcheck --error-exitcode 9 "$program" --sanitize
+  notes+=(--note "memcheck=clean")
   # racecheck credits an mbarrier arrival to the arriving lane alone: its build lets every lane
-  # arrive.
-  SPLITWAVE_ALLOW_SPILLS=1 cmake -S . -B build/gpu-race -DCMAKE_BUILD_TYPE=Release \
-    -DSPLITWAVE_BUILD_APP=OFF -DSPLITWAVE_BUILD_TESTS=OFF \
-    "-DSPLITWAVE_CUDA_ARCHS=${SPLITWAVE_CUDA_ARCHS:-90;90a}" \
-    -DCMAKE_CUDA_FLAGS=-DSPLITWAVE_EVERY_LANE_ARRIVES >/dev/null
-  SPLITWAVE_ALLOW_SPILLS=1 cmake --build build/gpu-race --target gpu_check -j"$(nproc)"
+  # arrive (docs/kernels/portable.md). Spills of that build are no fault of the shipped one.
+  export SPLITWAVE_ALLOW_SPILLS=1
+  configure build/gpu-race -DCMAKE_CUDA_FLAGS=-DSPLITWAVE_EVERY_LANE_ARRIVES
+  cmake --build build/gpu-race --target gpu_check -j"$(nproc)" >build/gpu-race/build.log ||
+    { tail -40 build/gpu-race/build.log; exit 1; }
   compute-sanitizer --tool racecheck --error-exitcode 9 \
     build/gpu-race/tests/gpu/gpu_check --sanitize
+  notes+=(--note "racecheck=clean (build in which every lane arrives)")
+else
+  notes+=(--note "memcheck=not run" --note "racecheck=not run")
 fi
-"$program" "${quick[@]}" --out "$out"
+status=0
+"$program" "${flags[@]}" "${notes[@]}" --out "$out" || status=$?
 echo "gpu-check: $out"
+exit $status
