@@ -1,6 +1,6 @@
 // C128 list lengths of real requests, for the benchmark. Owns numbers only: (input tokens + half
-// the output tokens) / 128 of every 47th request of the Mooncake conversation trace (12,031 requests;
-// Qin et al., "Mooncake", FAST 2025; Apache-2.0), the first 256. Called by bench.cpp.
+// the output tokens) / 128 of every 47th request of the Mooncake conversation trace (12,031
+// requests; Qin et al., "Mooncake", FAST 2025; Apache-2.0), the first 256. Called by bench.cpp.
 #pragma once
 
 namespace splitwave::gpu {
