@@ -4,7 +4,8 @@
 # fault, which the gate must catch, and the sensitivity test.
 # Usage: scripts/canary-gate.sh [--sessions N] [--concurrency C] [--fault-seeds S] [--build DIR]
 #   defaults: 240 sessions, C96, no faults, build/release. --sessions 24 is the short form of CI.
-# Exit status: 0 passed, 1 corruption or a fault that was not caught, 2 usage, 3 no binary.
+# Exit status: 0 passed, 1 corruption, a fault that was not caught or no server, 2 usage, 3 this
+# build has no server or no engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sessions=240 concurrency=96 fault_seeds=0 build=build/release
@@ -20,6 +21,8 @@ while [ $# -gt 0 ]; do
 done
 splitwave=$build/bin/splitwave
 [ -x "$splitwave" ] || { echo "canary-gate.sh: $splitwave is missing; build it first" >&2; exit 3; }
+"$splitwave" --help | grep -q '^ *serve ' ||
+  { echo "canary-gate.sh: this build has no 'serve'" >&2; exit 3; }
 
 work=$(mktemp -d)
 server=
@@ -44,7 +47,12 @@ start() {  # arguments: further flags of serve
   done
   echo "canary-gate.sh: the server is not ready:" >&2
   tail -5 "$work/serve.log" >&2
-  exit 3
+  kill "$server" 2>/dev/null || true
+  local status=0
+  wait "$server" || status=$?
+  server=
+  [ "$status" = 3 ] && exit 3  # the build has no engine, or the machine lacks something
+  exit 1
 }
 
 "$splitwave" model make-tiny "$work/tiny" >/dev/null
