@@ -132,7 +132,8 @@ def compare(torch, ours, theirs, a, batch):
 
 
 def commit():
-    given = os.environ.get("SPLITWAVE_COMMIT")
+    # Out of the environment: the library refuses a SPLITWAVE_ variable that it does not know.
+    given = os.environ.pop("SPLITWAVE_COMMIT", None)
     if given:
         return given
     git = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse",
@@ -159,10 +160,11 @@ def main():
         batches = [int(b) for b in a.batch.split(",")]
     except ValueError:
         parser.error("--batch: numbers with commas between them are required")
+    built_from = commit()
     torch, ours, theirs = modules(a.self_check)
     points = [compare(torch, ours, theirs, a, batch) for batch in batches]
     result = {
-        "command": "compare-flash-mla", "commit": commit(),
+        "command": "compare-flash-mla", "commit": built_from,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "peer": "splitwave itself" if a.self_check else
                 f"flash_mla {getattr(theirs, '__version__', 'of unknown version')}",

@@ -7,7 +7,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: scripts/python-gpu-check.sh OUT.json}
 python=${PYTHON:-python3}
+commit=${SPLITWAVE_COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}
+unset SPLITWAVE_COMMIT  # the library refuses a SPLITWAVE_ variable that it does not know
 status=0
 "$python" -m pytest -q -p no:cacheprovider -rs --junitxml="$out.xml" tests/python || status=$?
-"$python" scripts/python-gpu-record.py "$out.xml" "$out"
+"$python" scripts/python-gpu-record.py "$out.xml" "$out" "$commit"
 exit "$status"

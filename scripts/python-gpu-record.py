@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """The record of scripts/python-gpu-check.sh: pytest's counts, and what a call through Python costs
-the host beside what the GPU spends on it. Usage: python-gpu-record.py JUNIT.xml OUT.json"""
+the host beside what the GPU spends on it. Usage: python-gpu-record.py JUNIT.xml OUT.json COMMIT"""
 
 import datetime
 import json
-import os
 import statistics
 import sys
 import time
@@ -67,7 +66,7 @@ def main():
     plan = decoder.plan_for(64)
     record = {
         "command": "scripts/python-gpu-check.sh",
-        "commit": os.environ.get("SPLITWAVE_COMMIT", "unknown"),
+        "commit": sys.argv[3],
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "fingerprint": {
             "gpu": properties.name, "sms": properties.multi_processor_count,

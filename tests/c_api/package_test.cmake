@@ -46,6 +46,23 @@ run(${WORK_DIR}/build/decode)
 if(NOT output MATCHES "row 0: out 2, lse 1.3863\nrow 1: out 1.5, lse 0.6931\n")
   message(FATAL_ERROR "the example printed\n${output}")
 endif()
+# The program of docs/c-api.md, as it stands there.
+file(READ ${SOURCE_DIR}/docs/c-api.md text)
+string(FIND "${text}" "```c\n" begin)
+if(begin EQUAL -1)
+  message(FATAL_ERROR "docs/c-api.md holds no C program")
+endif()
+math(EXPR begin "${begin} + 5")
+string(SUBSTRING "${text}" ${begin} -1 text)
+string(FIND "${text}" "```" end)
+string(SUBSTRING "${text}" 0 ${end} program)
+file(WRITE ${WORK_DIR}/docs/decode.c "${program}")
+configure_file(${SOURCE_DIR}/examples/c/CMakeLists.txt ${WORK_DIR}/docs/CMakeLists.txt COPYONLY)
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${WORK_DIR}/docs -B ${WORK_DIR}/docs/build
+    -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DCMAKE_C_COMPILER=${C_COMPILER})
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/docs/build)
+run(${WORK_DIR}/docs/build/decode)
+
 # A version that this package does not serve is refused.
 file(WRITE ${WORK_DIR}/refused/CMakeLists.txt "cmake_minimum_required(VERSION 3.16)
 project(refused LANGUAGES NONE)
