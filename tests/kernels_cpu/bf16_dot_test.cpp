@@ -2,6 +2,8 @@
 // AVX-512 processor; the instruction itself is compared with the model where the processor has it.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <cmath>
 
 #include "formats/compare.h"
@@ -44,11 +46,15 @@ std::string run_and_compare(const DecodeKernels& table, SyntheticProblem& proble
                             int block_heads) {
   const ProblemSpec& spec = problem.spec();
   DecodeEngine engine(spec, table,
-                      {.threads = 1, .heads = spec.heads, .block_heads_max = block_heads,
+                      {.threads = 1,
+                       .heads = spec.heads,
+                       .block_heads_max = block_heads,
                        .tile_rows_max = tile_rows});
   problem.poison_outputs();
-  engine.run(problem.call(), {.block_heads = block_heads, .tile_rows = tile_rows,
-                              .chunk_rows = 64, .prefetch = tile_rows});
+  engine.run(problem.call(), {.block_heads = block_heads,
+                              .tile_rows = tile_rows,
+                              .chunk_rows = 64,
+                              .prefetch = tile_rows});
   const std::string unwritten = problem.check_outputs();
   if (!unwritten.empty()) return unwritten;
   return compare_decode(spec, problem.call(), reference_decode(spec, problem.call())).failure;
@@ -94,6 +100,58 @@ TEST(Bf16Dot, AHeadsBitsDoNotDependOnTheBlock) {
   GTEST_SKIP() << "not an x86-64 build";
 #endif
 }
+
+#if defined(__x86_64__)
+template <class T>
+struct alignas(64) Cells {
+  std::array<T, 10 * k_panel_dims> of;
+};
+
+// Nine rows (the last without a partner) that hold, a panel a scale code, every e4m3 code.
+TEST(Bf16Dot, TheDirectDecoderGivesTheBitsOfTheFp32Decoder) {
+  const DecodeKernels* fp32 = table_of("avx512");
+  if (fp32 == nullptr) GTEST_SKIP() << "this processor has no AVX-512";
+  constexpr int k_rows = 9;
+  alignas(64) static std::array<std::uint8_t, (k_rows + 1) * k_raw_row_bytes> raw;
+  Cells<float> wide{};
+  for (const int lowest_scale : {0, 7, 10, 64, 117, 124, 240, 249}) {
+    for (const bool has_nan : {false, true}) {
+      for (int t = 0; t < k_rows; ++t) {
+        std::uint8_t* const row = raw.data() + t * k_raw_row_bytes;
+        for (int i = 0; i < k_v4_data_bytes; ++i) {
+          row[i] = static_cast<std::uint8_t>(i + 64 * t);
+          if (i < k_v4_nope_dims && !has_nan && (row[i] & 0x7F) == 0x7F) row[i] = 0x80;
+        }
+        for (int p = 0; p < 7; ++p) {
+          row[k_v4_data_bytes + p] = static_cast<std::uint8_t>(lowest_scale + p);
+        }
+      }
+      TileTask task;
+      task.row_count = k_rows;
+      task.raw = raw.data();
+      Cells<float> scratch{};
+      task.panel = scratch.of.data();
+      for (int p = 0; p < k_value_panels; ++p) {
+        fp32->dequantize_panel(task, p, wide.of.data());
+        Cells<std::uint16_t> k{};
+        Cells<std::uint32_t> v{};
+        bf16_model_panel(*fp32, task, p, k.of.data(), v.of.data());
+        for (int at = 0; at < k_rows * k_panel_dims; ++at) {
+          const int t = at / k_panel_dims;
+          const int i = at % k_panel_dims;
+          const auto bits = static_cast<std::uint16_t>(
+              std::bit_cast<std::uint32_t>(wide.of[static_cast<std::size_t>(at)]) >> 16);
+          ASSERT_EQ(k.of[static_cast<std::size_t>(at)], bits)
+              << "K, scale code " << lowest_scale + p << ", row " << t << ", dim " << i;
+          const std::uint32_t pair = v.of[static_cast<std::size_t>(t / 2 * k_panel_dims + i)];
+          ASSERT_EQ(t % 2 == 0 ? pair & 0xFFFFU : pair >> 16, bits)
+              << "V, scale code " << lowest_scale + p << ", row " << t << ", dim " << i;
+        }
+      }
+    }
+  }
+}
+#endif
 
 TEST(Bf16Dot, TheInstructionMeetsTheContract) {
   const DecodeKernels* table = table_of("avx512_bf16");

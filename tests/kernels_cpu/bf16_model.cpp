@@ -35,4 +35,9 @@ const DecodeKernels& bf16_model_kernels(const DecodeKernels& fp32) {
   return table;
 }
 
+void bf16_model_panel(const DecodeKernels& fp32, const TileTask& task, int panel, std::uint16_t* k,
+                      std::uint32_t* v) {
+  Model::DecodePanel(task, fp32, panel, k, v);
+}
+
 }  // namespace splitwave::cpu

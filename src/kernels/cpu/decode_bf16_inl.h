@@ -1,6 +1,7 @@
 // The bf16 decode kernel: both products by a dot of bf16 pairs accumulated in fp32 (vdpbf16ps),
 // twice the multiply-adds an instruction. Owns the pair layouts and the micro-kernels; rows are
-// staged, decoded and exponentiated by the fp32 AVX-512 table. A template over the dot, so that the
+// staged and exponentiated by the fp32 AVX-512 table, which also decodes what the direct path here
+// leaves out. A template over the dot, so that the
 // same code runs with vdpbf16ps (decode_avx512bf16.cpp) and with a software model of it (the
 // tests), on any processor with AVX-512. Included by those two only; needs AVX-512 F, BW, VL and
 // DQ.
@@ -44,16 +45,123 @@ struct Kernels {
       for (int g = 0; g < heads_padded; g += k_group_heads) {
         const int width = std::min(k_group_heads, heads_padded - g);
         std::uint32_t* const group = cells + (std::ptrdiff_t{p} * heads_padded + g) * k_pairs;
-        for (int h = 0; h < width; ++h) {
-          const std::uint16_t* const from = q + (g + h) * head_stride + p * k_panel_dims;
-          for (int i = 0; i < k_pairs; ++i) {
-            std::uint32_t pair = 0;
-            if (g + h < heads) std::memcpy(&pair, from + 2 * i, sizeof pair);
-            group[i * width + h] = pair;
+        for (int h = 0; h < width; h += 4) {
+          for (int i = 0; i < k_pairs; i += 4) {
+            const std::uint16_t* rows[4] = {};
+            for (int n = 0; n < 4 && g + h + n < heads; ++n) {
+              rows[n] = q + (g + h + n) * head_stride + p * k_panel_dims + 2 * i;
+            }
+            PackQBlock(rows, width, group + i * width + h);
           }
         }
       }
     }
+  }
+
+  // The transpose of 4 heads x 4 pairs; a null row is a pad head.
+  static void PackQBlock(const std::uint16_t* const (&rows)[4], int width, std::uint32_t* to) {
+    __m128i a[4];
+    for (int h = 0; h < 4; ++h) {
+      a[h] = rows[h] == nullptr ? _mm_setzero_si128()
+                                : _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[h]));
+    }
+    const __m128i low01 = _mm_unpacklo_epi32(a[0], a[1]);
+    const __m128i low23 = _mm_unpacklo_epi32(a[2], a[3]);
+    const __m128i high01 = _mm_unpackhi_epi32(a[0], a[1]);
+    const __m128i high23 = _mm_unpackhi_epi32(a[2], a[3]);
+    const __m128i pairs[4] = {_mm_unpacklo_epi64(low01, low23), _mm_unpackhi_epi64(low01, low23),
+                              _mm_unpacklo_epi64(high01, high23),
+                              _mm_unpackhi_epi64(high01, high23)};
+    for (int i = 0; i < 4; ++i) {
+      _mm_store_si128(reinterpret_cast<__m128i*>(to + i * width), pairs[i]);
+    }
+  }
+
+  // ---- V4 rows straight to bf16: a scale is a power of two, so a code's value is bf16's bits,
+  // moved
+
+  // Scale codes whose products with every code are normal bf16 numbers.
+  static constexpr int k_scale_code_min = 10;
+  static constexpr int k_scale_code_max = 246;
+
+  // Whether no row of a V4 panel holds a NaN code or such a scale: those go through fp32.
+  static bool IsPlain(const TileTask& task, int p) {
+    const __m512i magnitude = _mm512_set1_epi8(0x7F);
+    __mmask64 nan = 0;
+    bool is_plain = true;
+    const std::uint8_t* row = task.raw;
+    for (int t = 0; t < task.row_count; ++t, row += k_raw_row_bytes) {
+      const __m512i codes = _mm512_and_si512(_mm512_load_si512(row + p * k_panel_dims), magnitude);
+      nan |= _mm512_cmpeq_epi8_mask(codes, magnitude);
+      const int scale = row[k_v4_data_bytes + p];
+      is_plain &= scale >= k_scale_code_min && scale <= k_scale_code_max;
+    }
+    return is_plain && nan == 0;
+  }
+
+  // 32 codes of one scale. e4m3 is s eeee mmm: moved up by 4, exponent and mantissa lie where
+  // bf16's do, and the biases (7 against 127) and the scale are one addition. Subnormal codes
+  // (eeee = 0) have their normalised bits in a table.
+  static __m512i DecodeCodes(const std::uint8_t* codes, int scale_code) {
+    const __m512i subnormal =  // of mmm, relative to the exponent that eeee = 0 would give
+        _mm512_castsi128_si512(_mm_set_epi16(96, 64, 32, 0, -64, -128, -256, 0));
+    const __m512i wide =
+        _mm512_cvtepi8_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(codes)));
+    const __m512i magnitude = _mm512_and_si512(wide, _mm512_set1_epi16(0x7F));
+    const __mmask32 is_subnormal = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(8));
+    const __mmask32 is_nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+    const __m512i moved = _mm512_mask_permutexvar_epi16(_mm512_slli_epi16(magnitude, 4),
+                                                        is_subnormal, magnitude, subnormal);
+    const __m512i bias = _mm512_set1_epi16(static_cast<short>((scale_code - 7) << 7));
+    const __m512i value = _mm512_maskz_add_epi16(is_nonzero, moved, bias);
+    return _mm512_or_si512(value, _mm512_and_si512(wide, _mm512_set1_epi16(-0x8000)));
+  }
+
+  // Rows t and t + 1 of a panel's half (32 dims); odd is all zero where there is no row t + 1.
+  static void StoreRows(__m512i even, __m512i odd, bool has_odd, std::uint16_t* k,
+                        std::uint32_t* v) {
+    _mm512_store_si512(k, even);
+    if (has_odd) _mm512_store_si512(k + k_panel_dims, odd);
+    if (v == nullptr) return;
+    // Unpacking works inside 128-bit lanes: give lane i dims 4 i .. 4 i + 3 and 16 + 4 i ... first.
+    const __m512i lanes = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+    const __m512i a = _mm512_permutexvar_epi64(lanes, even);
+    const __m512i b = _mm512_permutexvar_epi64(lanes, odd);
+    _mm512_store_si512(v, _mm512_unpacklo_epi16(a, b));
+    _mm512_store_si512(v + k_lanes, _mm512_unpackhi_epi16(a, b));
+  }
+
+  // A V4 panel of plain rows; v may be null.
+  static void DecodeV4Panel(const TileTask& task, int p, std::uint16_t* k, std::uint32_t* v) {
+    const bool is_rope = p == k_v4_nope_dims / k_panel_dims;
+    constexpr int k_half = k_panel_dims / 2;
+    for (int t = 0; t < task.row_count; t += 2) {
+      const std::uint8_t* const rows[2] = {task.raw + std::ptrdiff_t{t} * k_raw_row_bytes,
+                                           task.raw + std::ptrdiff_t{t + 1} * k_raw_row_bytes};
+      const bool has_odd = t + 1 < task.row_count;
+      for (int i = 0; i < k_panel_dims; i += k_half) {
+        __m512i values[2] = {};
+        for (int n = 0; n < 1 + static_cast<int>(has_odd); ++n) {
+          values[n] =
+              is_rope ? _mm512_load_si512(rows[n] + k_v4_rope_offset_bytes + 2 * i)
+                      : DecodeCodes(rows[n] + p * k_panel_dims + i, rows[n][k_v4_data_bytes + p]);
+        }
+        StoreRows(values[0], values[1], has_odd, k + t * k_panel_dims + i,
+                  v == nullptr ? nullptr : v + (t / 2) * k_panel_dims + i);
+      }
+    }
+  }
+
+  // Panel p of K, and of V where v is not null.
+  static void DecodePanel(const TileTask& task, const DecodeKernels& fp32, int p, std::uint16_t* k,
+                          std::uint32_t* v) {
+    const bool is_rope = p == k_v4_nope_dims / k_panel_dims;
+    if (task.format == KvFormat::v4 && (is_rope || IsPlain(task, p))) {
+      DecodeV4Panel(task, p, k, v);
+      return;
+    }
+    fp32.dequantize_panel(task, p, task.panel);
+    StorePanel(task.panel, task.row_count, k, v);
   }
 
   // Decoded values are bf16 values: their upper halves are exact.
@@ -88,10 +196,11 @@ struct Kernels {
     for (int t = 0; t < kRows; ++t) {
 #pragma GCC unroll 4
       for (int n = 0; n < kVectors; ++n) {
-        sum[t][n] = is_first_panel ? _mm512_setzero_ps()
-                                   : _mm512_load_ps(s + t * s_stride + n * k_lanes);
+        sum[t][n] =
+            is_first_panel ? _mm512_setzero_ps() : _mm512_load_ps(s + t * s_stride + n * k_lanes);
       }
     }
+#pragma GCC unroll 2
     for (int i = 0; i < k_pairs; ++i) {
       __m512i qv[kVectors];
 #pragma GCC unroll 4
@@ -148,9 +257,8 @@ struct Kernels {
   static void Scores(const TileTask& task, const DecodeKernels& fp32) {
     const int panels = qk_dims(task.format) / k_panel_dims;
     for (int p = 0; p < panels; ++p) {
-      fp32.dequantize_panel(task, p, task.panel);
       std::uint16_t* const k = KPanel(task, p);
-      StorePanel(task.panel, task.row_count, k, p < k_value_panels ? VPanel(task, p) : nullptr);
+      DecodePanel(task, fp32, p, k, p < k_value_panels ? VPanel(task, p) : nullptr);
       for (int h = 0; h < task.heads_padded; h += k_group_heads) {
         const auto* const q = reinterpret_cast<const std::uint32_t*>(task.q) +
                               (std::ptrdiff_t{p} * task.heads_padded + h) * k_pairs;
@@ -180,8 +288,8 @@ struct Kernels {
     for (int t = 0; t < task.row_count; t += 2) {
       const float* const even = task.scores + std::ptrdiff_t{t} * task.heads_padded;
       const bool has_odd = t + 1 < task.row_count;
-      auto* const to = reinterpret_cast<std::uint32_t*>(task.scores) +
-                       std::ptrdiff_t{t / 2} * task.heads_padded;
+      auto* const to =
+          reinterpret_cast<std::uint32_t*>(task.scores) + std::ptrdiff_t{t / 2} * task.heads_padded;
       for (int h = 0; h < task.heads_padded; h += k_lanes) {
         const __m512i low = _mm512_srli_epi32(Rounded(_mm512_load_ps(even + h)), 16);
         __m512i odd = _mm512_setzero_si512();
@@ -200,10 +308,9 @@ struct Kernels {
       const __m512 factor = _mm512_set1_ps(task.alpha[h0 + h]);
 #pragma GCC unroll 4
       for (int n = 0; n < k_group_vectors; ++n) {
-        sum[h][n] =
-            task.is_first
-                ? _mm512_setzero_ps()
-                : _mm512_mul_ps(_mm512_load_ps(o + h * k_panel_dims + n * k_lanes), factor);
+        sum[h][n] = task.is_first
+                        ? _mm512_setzero_ps()
+                        : _mm512_mul_ps(_mm512_load_ps(o + h * k_panel_dims + n * k_lanes), factor);
       }
     }
     const int pairs = (task.row_count + 1) / 2;
