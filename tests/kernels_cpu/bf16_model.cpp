@@ -27,7 +27,7 @@ const DecodeKernels& bf16_model_kernels(const DecodeKernels& fp32) {
     fp32_parts = &fp32;
     DecodeKernels made = fp32;
     made.isa = "avx512_bf16 model";
-    made.arithmetic = "bf16_dot";
+    made.arithmetic = "bf16_dot_split_p";
     made.pack_q = Model::PackQ;
     made.attend_tile = attend_tile;
     return made;

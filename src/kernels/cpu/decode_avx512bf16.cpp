@@ -38,7 +38,7 @@ const DecodeKernels* avx512bf16_kernels(const DecodeKernels& fp32) {
     fp32_parts = &fp32;
     DecodeKernels made = fp32;
     made.isa = "avx512_bf16";
-    made.arithmetic = "bf16_dot";
+    made.arithmetic = "bf16_dot_split_p";
     made.pack_q = Hardware::PackQ;
     made.attend_tile = attend_tile;
     made.multiply_add_loop = Hardware::DotLoop;

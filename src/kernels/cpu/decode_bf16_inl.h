@@ -1,17 +1,16 @@
 // The bf16 decode kernel: both products by a dot of bf16 pairs accumulated in fp32 (vdpbf16ps),
-// twice the multiply-adds an instruction. Owns the pair layouts and the micro-kernels; rows are
-// staged and exponentiated by the fp32 AVX-512 table, which also decodes what the direct path here
-// leaves out. A template over the dot, so that the
-// same code runs with vdpbf16ps (decode_avx512bf16.cpp) and with a software model of it (the
-// tests), on any processor with AVX-512. Included by those two only; needs AVX-512 F, BW, VL and
-// DQ.
+// twice the multiply-adds an instruction; P V takes two, one for each bf16 part of a probability.
+// Owns the pair layouts and the micro-kernels; rows are staged and exponentiated by the fp32
+// AVX-512 table, which also decodes what the direct path here leaves out. A template over the dot,
+// so that the same code runs with vdpbf16ps (decode_avx512bf16.cpp) and with a software model of it
+// (the tests), on any processor with AVX-512. Included by those two only; needs AVX-512 F, BW, VL
+// and DQ.
 //
 // q       panel -> group of up to 64 heads -> [32 dim pairs][heads], a 32-bit pair a cell
 // tile    K: panel -> [tile_rows_capacity][64] bf16, then V: panel -> [row pairs][64 dims], a
-// 32-bit
-//         pair (even row low, odd row high) a cell
-// scores  fp32 [rows][heads_padded], then in place the probabilities as pairs [row
-// pairs][heads_padded]
+//         32-bit pair (even row low, odd row high) a cell
+// scores  fp32 [rows][heads_padded], then in place the probabilities: a row of pairs of their
+//         leading bf16 numbers, a row of pairs of the rests, and so on
 #pragma once
 
 #include <immintrin.h>
@@ -282,19 +281,27 @@ struct Kernels {
     return _mm512_mask_mov_epi32(up, is_nan, _mm512_set1_epi32(0x7FC00000));
   }
 
-  // Rows 2 i and 2 i + 1 become row i of pairs: written behind where the rows are read.
+  // A probability is the sum of two bf16 numbers, 16 bits of it: one alone, off by up to 2^-9,
+  // loses the contract's bound where a few keys hold all the weight. Rows 2 i and 2 i + 1 become,
+  // in place, the pairs of the leading numbers and the pairs of the rests; the tile's capacity is
+  // even.
   static void PackProbabilities(const TileTask& task) {
     const __m512i high = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
     for (int t = 0; t < task.row_count; t += 2) {
-      const float* const even = task.scores + std::ptrdiff_t{t} * task.heads_padded;
-      const bool has_odd = t + 1 < task.row_count;
-      auto* const to =
-          reinterpret_cast<std::uint32_t*>(task.scores) + std::ptrdiff_t{t / 2} * task.heads_padded;
+      float* const rows[2] = {task.scores + std::ptrdiff_t{t} * task.heads_padded,
+                              task.scores + std::ptrdiff_t{t + 1} * task.heads_padded};
+      const int count = std::min(2, task.row_count - t);
       for (int h = 0; h < task.heads_padded; h += k_lanes) {
-        const __m512i low = _mm512_srli_epi32(Rounded(_mm512_load_ps(even + h)), 16);
-        __m512i odd = _mm512_setzero_si512();
-        if (has_odd) odd = Rounded(_mm512_load_ps(even + task.heads_padded + h));
-        _mm512_store_si512(to + h, _mm512_or_si512(low, _mm512_and_si512(odd, high)));
+        __m512i lead[2] = {};
+        __m512i rest[2] = {};
+        for (int n = 0; n < count; ++n) {
+          const __m512 p = _mm512_load_ps(rows[n] + h);
+          lead[n] = _mm512_and_si512(Rounded(p), high);
+          const __m512 left = _mm512_sub_ps(p, _mm512_castsi512_ps(lead[n]));
+          rest[n] = _mm512_and_si512(Rounded(left), high);
+        }
+        _mm512_store_si512(rows[0] + h, _mm512_or_si512(_mm512_srli_epi32(lead[0], 16), lead[1]));
+        _mm512_store_si512(rows[1] + h, _mm512_or_si512(_mm512_srli_epi32(rest[0], 16), rest[1]));
       }
     }
   }
@@ -322,11 +329,14 @@ struct Kernels {
       }
 #pragma GCC unroll 6
       for (int h = 0; h < kHeads; ++h) {
-        const __m512i weight = Broadcast(p + h);
+        const __m512i lead = Broadcast(p + h);
+        const __m512i rest = Broadcast(p + task.heads_padded + h);
 #pragma GCC unroll 4
-        for (int n = 0; n < k_group_vectors; ++n) sum[h][n] = Dot::add(sum[h][n], weight, vv[n]);
+        for (int n = 0; n < k_group_vectors; ++n) {
+          sum[h][n] = Dot::add(Dot::add(sum[h][n], rest, vv[n]), lead, vv[n]);
+        }
       }
-      p += task.heads_padded;
+      p += std::ptrdiff_t{2} * task.heads_padded;
     }
 #pragma GCC unroll 6
     for (int h = 0; h < kHeads; ++h) {
