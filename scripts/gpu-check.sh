@@ -27,22 +27,27 @@ cmake --build build/gpu --target gpu_check -j"$(nproc)" >build/gpu/build.log ||
 program=build/gpu/tests/gpu/gpu_check
 notes=(--note "fingerprint=$fingerprint" --note "date=$(date -u +%Y-%m-%d)"
   --note "command=scripts/gpu-check.sh ${flags[*]}")
+status=0
+sanitize() {  # TOOL PROGRAM WORDS: a failure is recorded and decides the exit status
+  if compute-sanitizer --tool "$1" --error-exitcode 9 "$2" --sanitize; then
+    notes+=(--note "$1=$3")
+  else
+    notes+=(--note "$1=failed")
+    status=9
+  fi
+}
 if command -v compute-sanitizer >/dev/null && [ "${SPLITWAVE_SANITIZER:-1}" = 1 ]; then
-  compute-sanitizer --tool memcheck --error-exitcode 9 "$program" --sanitize
-  notes+=(--note "memcheck=clean")
+  sanitize memcheck "$program" "clean"
   # racecheck credits an mbarrier arrival to the arriving lane alone: its build lets every lane
   # arrive (docs/kernels/portable.md). Spills of that build are no fault of the shipped one.
   export SPLITWAVE_ALLOW_SPILLS=1
   configure build/gpu-race -DCMAKE_CUDA_FLAGS=-DSPLITWAVE_EVERY_LANE_ARRIVES
   cmake --build build/gpu-race --target gpu_check -j"$(nproc)" >build/gpu-race/build.log ||
     { tail -40 build/gpu-race/build.log; exit 1; }
-  compute-sanitizer --tool racecheck --error-exitcode 9 \
-    build/gpu-race/tests/gpu/gpu_check --sanitize
-  notes+=(--note "racecheck=clean (build in which every lane arrives)")
+  sanitize racecheck build/gpu-race/tests/gpu/gpu_check "clean (build in which every lane arrives)"
 else
   notes+=(--note "memcheck=not run" --note "racecheck=not run")
 fi
-status=0
-"$program" "${flags[@]}" "${notes[@]}" --out "$out" || status=$?
+"$program" "${flags[@]}" "${notes[@]}" --out "$out" || status=1
 echo "gpu-check: $out"
 exit $status
