@@ -419,7 +419,10 @@ struct ValueWarp {
     }
   }
 
-  // Eight dims of one head in the next partials. __ldcg: other SMs wrote them during this launch.
+  // Eight dims of one head in the next partials. Other SMs wrote them during this launch; the last
+  // ticket's acquire makes plain loads see them. Plain, so that the second half of a 32-byte sector
+  // comes from L1: past it every sector would travel twice, and one SM's share of L2 bandwidth is
+  // what the fold waits for.
   __device__ void load_column(std::int64_t at, int dim, int count, StoredColumn& stored) const {
 #pragma unroll
     for (int i = 0; i < k_partials_ahead; ++i) {
@@ -429,8 +432,8 @@ struct ValueWarp {
         const std::int64_t part = at + static_cast<std::int64_t>(i) * k_n;
         stored.ml[i] = __ldcg(reinterpret_cast<const float2*>(p.partials.ml) + part);
         const float* o_part = p.partials.o + part * k_value_dims + dim;
-        stored.low[i] = __ldcg(reinterpret_cast<const float4*>(o_part));
-        stored.high[i] = __ldcg(reinterpret_cast<const float4*>(o_part + 4));
+        stored.low[i] = *reinterpret_cast<const float4*>(o_part);
+        stored.high[i] = *reinterpret_cast<const float4*>(o_part + 4);
       }
     }
   }
