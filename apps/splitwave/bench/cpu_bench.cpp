@@ -92,12 +92,19 @@ double copy_rate_gbps(cpu::WorkerPool& pool, BenchClock clock) {
 // All threads at once: cores that share execution units or a power budget must not each claim all.
 double peak_rate_gflops(cpu::WorkerPool& pool, const cpu::DecodeKernels& kernels,
                         BenchClock clock) {
-  constexpr std::int64_t k_iterations = 20000;
+  // As long as a visit of the other arms (2 ms at 2 GHz), after an untimed turn: in a short window
+  // the threads' waking and the clock's ramp count, and the "peak" falls below what products reach.
+  constexpr std::int64_t k_iterations_untimed = 40'000;
+  constexpr std::int64_t k_iterations = 400'000;
   std::vector<double> flops(static_cast<std::size_t>(pool.threads()));
+  const auto run = [&](std::int64_t iterations) {
+    pool.run(pool.threads(), [&](int worker) {
+      flops[static_cast<std::size_t>(worker)] = kernels.multiply_add_loop(iterations);
+    });
+  };
+  run(k_iterations_untimed);
   const ClockWatch watch(clock);
-  pool.run(pool.threads(), [&](int worker) {
-    flops[static_cast<std::size_t>(worker)] = kernels.multiply_add_loop(k_iterations);
-  });
+  run(k_iterations);
   return std::accumulate(flops.begin(), flops.end(), 0.0) / (1e3 * watch.elapsed_us());
 }
 
