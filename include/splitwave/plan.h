@@ -61,6 +61,7 @@ struct VariantTraits {
   int ctas_per_sm = 0;    // designed residency
   int ctas_per_item = 1;  // of a cluster that shares one item
   bool has_cluster = false;
+  bool folds_partials = false;     // a row's last CTA does: no combine launch
   bool is_experiment_arm = false;  // never chosen by default
 };
 

@@ -155,6 +155,15 @@ Variants without_arms(const Variants& variants) {
   return kept.empty() ? variants : kept;
 }
 
+// Whose class is the default. The latency class cuts rows into short chunks, whose partials cost a
+// launch unless the kernel folds them: a class that does comes first there.
+const VariantTraits& preferred(const Variants& variants, NumericsClass numerics) {
+  const auto folds = std::find_if(variants.begin(), variants.end(),
+                                  [](const VariantTraits* t) { return t->folds_partials; });
+  const bool takes = numerics == NumericsClass::latency && folds != variants.end();
+  return takes ? **folds : *variants.front();
+}
+
 }  // namespace
 
 bool runs_on(const VariantTraits& traits, int arch) {
@@ -194,7 +203,8 @@ Expected<EligibleVariants> eligible_variants(const ProblemSpec& spec, const Devi
   if (serving.empty()) return refuse_unserved(required, candidates, device);
 
   EligibleVariants result;
-  const std::string default_class = without_arms(serving).front()->numerics_class;
+  const std::string default_class =
+      preferred(without_arms(serving), overrides.numerics.value_or(spec.numerics)).numerics_class;
   const bool may_leave_class = overrides.variant || overrides.tile_rows || overrides.warps;
   Variants chosen = serving;
   if (overrides.variant) {

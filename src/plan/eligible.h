@@ -34,8 +34,9 @@ struct EligibleVariants {
 [[nodiscard]] std::int64_t items_at_once(const DeviceSpec& device, const VariantTraits& traits);
 
 // The registry's order is the preference: the class of the first variant that serves and is no
-// experiment arm is the default. block_heads, stages and ctas_per_sm narrow within it; tile_rows,
-// warps and variant change bits and may leave it. Free mode keeps the same rule.
+// experiment arm is the default; for the latency class the first that folds its partials, if any.
+// block_heads, stages and ctas_per_sm narrow within it; tile_rows, warps and variant change bits
+// and may leave it. Free mode keeps the same rule.
 [[nodiscard]] Expected<EligibleVariants> eligible_variants(
     const ProblemSpec& spec, const DeviceSpec& device, std::span<const VariantTraits> candidates,
     const PlanOverrides& overrides);

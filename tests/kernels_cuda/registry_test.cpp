@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/common/params.h"
 #include "kernels/cuda/registry.h"
@@ -49,6 +50,34 @@ TEST(CudaRegistry, NamesAreUniqueAndAtMost24Ship) {
     if (!t.is_experiment_arm) ++shipped;
   }
   EXPECT_LE(shipped, 24);
+}
+
+std::string default_class(KvFormat format, NumericsClass numerics, int arch) {
+  ProblemSpec spec;
+  spec.format = format;
+  spec.heads = 64;
+  spec.main_width = 128;
+  spec.numerics = numerics;
+  const std::vector<VariantTraits> all = cuda::all_variants();
+  const auto found = eligible_variants(spec, capability_limits(arch), all, {});
+  return found.ok() ? found->numerics_class : found.error().message;
+}
+
+TEST(CudaRegistry, HopperPrefersWgmmaForV4ThroughputOnly) {
+  EXPECT_EQ(default_class(KvFormat::v4, NumericsClass::throughput, 90), "v4_wgmma_block64");
+  // Its partials would cost a launch.
+  EXPECT_EQ(default_class(KvFormat::v4, NumericsClass::latency, 90), "v4_mma_tile64");
+  // Its weights of one term miss the contract's accuracy.
+  EXPECT_EQ(default_class(KvFormat::v32, NumericsClass::throughput, 90), "v32_mma_tile64");
+  EXPECT_EQ(default_class(KvFormat::v4, NumericsClass::throughput, 120), "v4_mma_tile64");
+}
+
+TEST(CudaRegistry, AClusterTakesItsCtasFromTheItemsAtOnce) {
+  DeviceSpec device = capability_limits(90);
+  device.sm_count = 132;
+  EXPECT_EQ(items_at_once(device, variant("v4_wgmma_n64")), 132);
+  EXPECT_EQ(items_at_once(device, variant("v4_wgmma_n16_c2")), 66);
+  EXPECT_EQ(items_at_once(device, variant("v4_wgmma_n32_c4")), 30);
 }
 
 TEST(CudaParams, ThePageDivisorIsExact) {

@@ -33,6 +33,7 @@ VariantTraits traits_of(const PortableShape& shape) {
   t.registers = shape.registers;
   t.shared_bytes = shape.smem.bytes;
   t.ctas_per_sm = c.ctas_per_sm;
+  t.folds_partials = true;
   t.is_experiment_arm = c.is_experiment_arm;
   return t;
 }
@@ -71,10 +72,13 @@ VariantTraits traits_of(const Sm90aClusterShape& shape) {
   return t;
 }
 
-// Before the portable family: the default class of sm_90.
-void append_sm90a(std::vector<VariantTraits>& traits) {
-  for (const Sm90aShape& shape : k_sm90a_shapes) traits.push_back(traits_of(shape));
-  for (const Sm90aClusterShape& shape : k_sm90a_cluster_shapes) traits.push_back(traits_of(shape));
+void append_sm90a(std::vector<VariantTraits>& traits, KvFormat format) {
+  for (const Sm90aShape& shape : k_sm90a_shapes) {
+    if (shape.config.format == format) traits.push_back(traits_of(shape));
+  }
+  for (const Sm90aClusterShape& shape : k_sm90a_cluster_shapes) {
+    if (shape.config.format == format) traits.push_back(traits_of(shape));
+  }
 }
 
 void append_portable(std::vector<VariantTraits>& traits) {
@@ -85,8 +89,11 @@ void append_portable(std::vector<VariantTraits>& traits) {
 
 std::vector<VariantTraits> all_variants() {
   std::vector<VariantTraits> traits;
-  append_sm90a(traits);
+  // V4: the default class of sm_90. V3.2's one-term weights miss the contract's accuracy in 3 of
+  // 120 random cases (docs/kernels/sm90a.md): to be asked for.
+  append_sm90a(traits, KvFormat::v4);
   append_portable(traits);
+  append_sm90a(traits, KvFormat::v32);
   return traits;
 }
 
