@@ -33,7 +33,9 @@ void add_load(CLI::App& root, CommandContext& context);
 void add_model(CLI::App& root, CommandContext& context);
 void add_occupancy(CLI::App& root, CommandContext& context);
 void add_plan(CLI::App& root, CommandContext& context);
+void add_profile(CLI::App& root, CommandContext& context);
 void add_project(CLI::App& root, CommandContext& context);
+void add_serve(CLI::App& root, CommandContext& context);
 void add_verify(CLI::App& root, CommandContext& context);
 
 }  // namespace splitwave::app

@@ -36,7 +36,9 @@ int main(int argc, char** argv) {
   add_model(root, context);
   add_occupancy(root, context);
   add_plan(root, context);
+  add_profile(root, context);
   add_project(root, context);
+  add_serve(root, context);
   add_verify(root, context);
   try {
     root.parse(argc, argv);

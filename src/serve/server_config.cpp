@@ -172,6 +172,33 @@ Status apply_toml(std::string_view text, const std::string& name, ServerConfig& 
   return {};
 }
 
+Status apply_flag(const ConfigField& f, const std::string& text) {
+  const auto refuse = [&](const std::string& expected) {
+    return bad_input("--" + std::string(f.name) + " '" + text + "': expected " + expected);
+  };
+  if (f.text != nullptr) {
+    *f.text = text;
+    return {};
+  }
+  if (f.flag != nullptr) {
+    if (text != "true" && text != "false") return refuse("true or false");
+    *f.flag = text == "true";
+    return {};
+  }
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc() || stop != end || value < f.low || value > f.high) {
+    return refuse("an integer of " + std::to_string(f.low) + ".." + std::to_string(f.high));
+  }
+  if (f.whole != nullptr) {
+    *f.whole = static_cast<int>(value);
+  } else {
+    *f.large = value;
+  }
+  return {};
+}
+
 Expected<ListenAddress> parse_listen(const std::string& text) {
   const auto refuse = [&] {
     return bad_input("listen '" + text +

@@ -49,6 +49,9 @@ struct ConfigField {
 [[nodiscard]] Status apply_toml(std::string_view text, const std::string& name,
                                 ServerConfig& config);
 
+// One field from a flag's text.
+[[nodiscard]] Status apply_flag(const ConfigField& field, const std::string& text);
+
 // What only the whole can show: the address, the key file's need, the budget's arithmetic.
 [[nodiscard]] Status check_config(const ServerConfig& config);
 
