@@ -1,6 +1,6 @@
-"""Real clients against the server process: the openai package (chat, streaming, tools, errors), curl,
-kill -9 and restart, SIGTERM. Called by ctest with the server program, or a command line that starts one
-and prints its port. Exit status 77: the openai package cannot be had here."""
+"""Real clients against the server process: the openai package (chat, streaming, tools, errors),
+curl, kill -9 and restart, SIGTERM. Called by ctest with the server program, which prints its port.
+Exit status 77: the openai package cannot be had here."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ OPENAI = "openai==1.109.1"
 
 
 def ensure_openai(binary_dir):
-    """Runs this file again in a virtual environment that has the package; made once a build folder."""
+    """Runs this file again in a virtual environment with the package, made once a build folder."""
     try:
         import openai  # noqa: F401
         return
@@ -100,8 +100,8 @@ def check_openai(server):
 
 
 def check_tools(client):
-    """The model is random, so the call is put into its mouth by teacher forcing: what is judged is the
-    way from tokens to tool_calls."""
+    """The model is random, so the call is put into its mouth by teacher forcing: what is judged is
+    the way from tokens to tool_calls."""
     tools = [{"type": "function",
               "function": {"name": "get_weather", "description": "Weather of a city.",
                            "parameters": {"type": "object",
