@@ -162,15 +162,27 @@ float dequantise_indexer_row(IndexerFormat format, const std::uint8_t* values,
     if (scales != nullptr) std::memcpy(&scale, scales, sizeof scale);
     return scale;
   }
-  for (int i = 0; i < k_indexer_dims; ++i) {
-    if (format == IndexerFormat::fp4) {
-      const float scale = decode_e8m0(scales[i / k_indexer_fp4_group]);
-      dims[i] = decode_e2m1(unpack_e2m1(values[i / 2], i % 2 != 0)) * scale;
-    } else {
-      std::uint16_t code = 0;
-      std::memcpy(&code, values + 2 * i, sizeof code);
-      dims[i] = bf16_to_float(code);
+  if (format == IndexerFormat::fp4) {
+    // One multiply a code and group, not one a value.
+    for (int group = 0; group < k_indexer_fp4_scales; ++group) {
+      const float scale = decode_e8m0(scales[group]);
+      std::array<float, 16> scaled{};
+      for (int code = 0; code < 16; ++code) {
+        scaled[code] = decode_e2m1(static_cast<std::uint8_t>(code)) * scale;
+      }
+      const std::uint8_t* packed = values + group * k_indexer_fp4_group / 2;
+      float* out = dims + group * k_indexer_fp4_group;
+      for (int i = 0; i < k_indexer_fp4_group / 2; ++i) {
+        out[2 * i] = scaled[packed[i] & 0xF];
+        out[2 * i + 1] = scaled[packed[i] >> 4];
+      }
     }
+    return 1.0F;
+  }
+  for (int i = 0; i < k_indexer_dims; ++i) {
+    std::uint16_t code = 0;
+    std::memcpy(&code, values + 2 * i, sizeof code);
+    dims[i] = bf16_to_float(code);
   }
   return 1.0F;
 }

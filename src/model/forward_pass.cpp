@@ -153,7 +153,8 @@ void ForwardPass::size_activations() {
 
 void ForwardPass::multiply(const Linear& w, const float* x, int rows, float* y) {
   const int quads = (w.outputs + 3) / 4;
-  const int workers = std::min(pool_.threads(), quads);
+  const std::int64_t work = std::int64_t{rows} * w.outputs * w.inputs;
+  const int workers = work < k_parallel_products ? 1 : std::min(pool_.threads(), quads);
   pool_.run(workers, [&](int worker) {
     const int begin = 4 * static_cast<int>(std::int64_t{quads} * worker / workers);
     const int end =

@@ -24,10 +24,14 @@ class ForwardPass::Timer {
   Clock::time_point begin_;
 };
 
+// Below these a second worker costs more in waking up than it takes over.
+inline constexpr int k_parallel_tokens = 8;
+inline constexpr std::int64_t k_parallel_products = std::int64_t{1} << 18;
+
 // Calls body(token) for every token, each by one worker: a token's arithmetic is its own.
 template <class Body>
 void ForwardPass::for_tokens(int tokens, Body&& body) {
-  const int workers = std::min(pool_.threads(), tokens);
+  const int workers = std::min(pool_.threads(), tokens / k_parallel_tokens + 1);
   pool_.run(workers, [&](int worker) {
     for (int t = worker; t < tokens; t += workers) body(t);
   });
