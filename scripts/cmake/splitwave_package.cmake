@@ -23,6 +23,7 @@ set_target_properties(splitwave_shared PROPERTIES
   SOVERSION ${SPLITWAVE_ABI_VERSION}
   LINK_DEPENDS ${export_map}
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
+  BUILD_RPATH "$ORIGIN"              # a wheel takes the library out of the build tree
   INSTALL_RPATH "$ORIGIN"            # a Highway that lies beside it, as in the Python wheel
   INSTALL_RPATH_USE_LINK_PATH ON)    # the CUDA runtime of the toolkit that built it
 
