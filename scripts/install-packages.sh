@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(
-  cmake ninja-build g++ ccache git pkg-config        # toolchain
+  cmake ninja-build g++ ccache curl git pkg-config   # toolchain
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libgit2-dev libxxhash-dev
   libhwy-dev                                         # CPU kernels
   libboost1.81-dev libcurl4-openssl-dev prometheus-cpp-dev libpcre2-dev libutf8proc-dev
