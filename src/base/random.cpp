@@ -4,24 +4,16 @@
 #include <cmath>
 
 namespace splitwave {
-namespace {
-
-std::uint64_t splitmix64(std::uint64_t& x) {
-  x += 0x9e3779b97f4a7c15U;
-  std::uint64_t z = x;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
 
 Rng::Rng(std::uint64_t seed, std::uint64_t stream) {
   // The stream is hashed before it is mixed in: streams 0, 1, 2 of one seed must not be streams of
   // the neighbouring seeds.
   std::uint64_t x = seed;
   if (stream != 0) x ^= splitmix64(stream);
-  for (std::uint64_t& word : state_) word = splitmix64(x);
+  for (std::uint64_t& word : state_) {
+    word = splitmix64(x);
+    x += k_splitmix64_step;
+  }
 }
 
 double Rng::normal() {

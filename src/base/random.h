@@ -12,6 +12,16 @@
 
 namespace splitwave {
 
+// One step of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+// OOPSLA 2014) from state x: a hash of x, and, with x advanced by k_splitmix64_step, the next draw.
+inline constexpr std::uint64_t k_splitmix64_step = 0x9E3779B97F4A7C15U;
+[[nodiscard]] constexpr std::uint64_t splitmix64(std::uint64_t x) {
+  std::uint64_t z = x + k_splitmix64_step;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
 class Rng {
  public:
   explicit Rng(std::uint64_t seed) : Rng(seed, 0) {}

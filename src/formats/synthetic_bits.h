@@ -13,14 +13,11 @@ namespace splitwave::synthetic_bits {
 
 using Random = Rng;
 
-// A seed for (seed, what, a, b): the finaliser of splitmix64 over each in turn.
+// A seed for (seed, what, a, b): splitmix64 over each in turn.
 [[nodiscard]] inline std::uint64_t mix(std::uint64_t seed, std::uint64_t what, std::int64_t a,
                                        std::int64_t b) {
   const auto step = [](std::uint64_t h, std::uint64_t value) {
-    std::uint64_t z = h + value * 0xD1342543DE82EF95U + 0x9E3779B97F4A7C15U;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
+    return splitmix64(h + value * 0xD1342543DE82EF95U);
   };
   return step(step(step(seed, what), static_cast<std::uint64_t>(a)), static_cast<std::uint64_t>(b));
 }

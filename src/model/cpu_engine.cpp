@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/random.h"
 #include "base/sha256.h"
-#include "kernels/cpu/gemm.h"
 #include "model/engine.h"
 #include "model/forward_pass.h"
 #include "runtime/environment.h"
@@ -26,13 +26,6 @@ std::string weights_hash(const Checkpoint& checkpoint) {
   return "sha256:" + hash.hex_digest();
 }
 
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9E3779B97F4A7C15ULL;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
-}
-
 class CpuEngine final : public Engine {
  public:
   CpuEngine(std::shared_ptr<const Checkpoint> checkpoint, const EngineOptions& options, int threads,
@@ -40,6 +33,7 @@ class CpuEngine final : public Engine {
       : checkpoint_(std::move(checkpoint)),
         options_(options),
         threads_(threads),
+        weights_hash_(weights_hash(*checkpoint_)),
         store_(checkpoint_->config(), options),
         pass_(std::move(pass)) {}
 
@@ -68,6 +62,7 @@ class CpuEngine final : public Engine {
   std::shared_ptr<const Checkpoint> checkpoint_;
   EngineOptions options_;
   int threads_;
+  std::string weights_hash_;
   KvStore store_;
   std::unique_ptr<ForwardPass> pass_;
   TokenBatch batch_;
@@ -85,7 +80,7 @@ std::vector<std::pair<std::string, std::string>> CpuEngine::description() const 
           {"variant", traits.name},
           {"plan", options_.plan},
           {"build", SPLITWAVE_VERSION},
-          {"weights", weights_hash(*checkpoint_)},
+          {"weights", weights_hash_},
           {"threads", std::to_string(threads_)},
           {"prefix_reuse", options_.prefix_reuse ? "true" : "false"},
           {"opportunistic_k0", std::to_string(options_.opportunistic_k0)},
@@ -131,10 +126,10 @@ Status CpuEngine::check(std::span<const StepRow> rows, std::span<float> logits) 
 }
 
 PassFault CpuEngine::draw_fault(int pieces) {
-  const std::uint64_t draw = mixed(options_.fault_seed ^ mixed(passes_++));
+  const std::uint64_t draw = splitmix64(options_.fault_seed ^ splitmix64(passes_++));
   if (options_.fault == SeededFault::none) return {};
   if (options_.fault == SeededFault::flipped_bit) {
-    return {options_.fault, mixed(options_.fault_seed)};  // one layer, one dim, every step
+    return {options_.fault, splitmix64(options_.fault_seed)};  // one layer, one dim, every step
   }
   // The others are what load alone brings out: two sequences in one pass, every other time.
   if (pieces < 2 || draw % 2 == 0) return {};

@@ -6,20 +6,18 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace splitwave::model {
 namespace {
 
 constexpr std::uint64_t k_chain_start = 0x5b1f2d9c7e3a4f61ULL;
 
-// SplitMix64's finaliser over each token: spreads well; equality of tokens is checked as well.
+// Spreads well; equality of tokens is checked as well.
 std::uint64_t chain_hash(std::uint64_t parent, std::span<const std::int32_t> tokens) {
   std::uint64_t h = parent;
   for (const std::int32_t token : tokens) {
-    h += 0x9E3779B97F4A7C15ULL + static_cast<std::uint32_t>(token);
-    h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    h = (h ^ (h >> 27)) * 0x94D049BB133111EBULL;
-    h ^= h >> 31;
+    h = splitmix64(h + static_cast<std::uint32_t>(token));
   }
   return h;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "formats/bf16.h"
 #include "formats/e8m0.h"
 #include "formats/fp4.h"
@@ -22,17 +23,16 @@
 namespace splitwave::model {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): a stream for each tensor, seeded by the tensor's name.
+// SplitMix64: a stream for each tensor, seeded by the tensor's name.
 class TensorRandom {
  public:
   TensorRandom(std::uint64_t seed, const std::string& name) : state_(seed) {
     for (const char c : name) state_ = next() ^ static_cast<unsigned char>(c);
   }
   std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ULL);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
+    const std::uint64_t drawn = splitmix64(state_);
+    state_ += k_splitmix64_step;
+    return drawn;
   }
   float uniform() { return static_cast<float>(next() >> 40) * 0x1p-24F; }
   // Mean 0, variance 1, |x| <= 6: the sum of twelve uniforms, exact in float.

@@ -2,6 +2,7 @@
 // an e4m3 scale for 16 inputs and one fp32 scale a tensor, bf16, fp32.
 #include "model/weights.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -133,13 +134,37 @@ void load_attention(Loader& load, const std::string& prefix, LayerWeights& layer
   layer.indexer_compressor = load_compressor(load, prefix + "indexer.compressor.");
 }
 
-void load_experts(Loader& load, const std::string& prefix, const ModelConfig& config, bool is_hash,
-                  LayerWeights& layer) {
+// A token's experts index weights: each must exist, and once.
+Status check_table(const std::string& name, const std::vector<std::int64_t>& table,
+                   const ModelConfig& config) {
+  const auto k = static_cast<std::size_t>(config.experts_per_token);
+  for (std::size_t first = 0; first < table.size(); first += k) {
+    for (std::size_t i = first; i < first + k; ++i) {
+      const std::string where = name + "[" + std::to_string(first / k) + ", " +
+                                std::to_string(i - first) + "] = " + std::to_string(table[i]);
+      if (table[i] < 0 || table[i] >= config.routed_experts) {
+        return bad_input(where + ": experts are 0.." + std::to_string(config.routed_experts - 1));
+      }
+      const auto begin = table.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = table.begin() + static_cast<std::ptrdiff_t>(i);
+      if (std::find(begin, end, table[i]) != end) {
+        return bad_input(where + ": a token's experts must differ");
+      }
+    }
+  }
+  return {};
+}
+
+Status load_experts(Loader& load, const std::string& prefix, const ModelConfig& config,
+                    bool is_hash, LayerWeights& layer) {
   layer.gate = load.plain(prefix + "gate.weight");
   if (is_hash) {
     const Tensor& table = load.tensor(prefix + "gate.tid2eid");
     layer.expert_table.resize(static_cast<std::size_t>(table.bytes / 8));
     std::memcpy(layer.expert_table.data(), table.data, static_cast<std::size_t>(table.bytes));
+    if (auto status = check_table(table.name, layer.expert_table, config); !status.ok()) {
+      return status;
+    }
   } else {
     layer.gate_bias = load.floats(prefix + "gate.bias");
   }
@@ -151,6 +176,7 @@ void load_experts(Loader& load, const std::string& prefix, const ModelConfig& co
   }
   layer.shared = {load.fp8(prefix + "shared_experts.w1"), load.fp8(prefix + "shared_experts.w2"),
                   load.fp8(prefix + "shared_experts.w3")};
+  return {};
 }
 
 // What the engine's kernels need beyond what the checkpoint's own checks demand.
@@ -169,6 +195,9 @@ Status check_shapes(const ModelConfig& c) {
     return refuse("moe_intermediate_size", c.moe_intermediate, "multiples of 16");
   }
   if (c.heads % c.o_groups != 0) return refuse("o_groups", c.o_groups, "divisors of the heads");
+  if (c.o_groups * c.o_lora_rank % cpu::k_gemm_inputs_multiple != 0) {
+    return refuse("o_lora_rank", c.o_lora_rank, "o_groups * o_lora_rank in multiples of 16");
+  }
   return {};
 }
 
@@ -197,7 +226,8 @@ Expected<ModelWeights> load_weights(const Checkpoint& checkpoint) {
     layer.attention_norm = load.floats(prefix + "attn_norm.weight");
     layer.ffn_norm = load.floats(prefix + "ffn_norm.weight");
     load_attention(load, prefix + "attn.", layer);
-    load_experts(load, prefix + "ffn.", config, config.is_hash_layer(l), layer);
+    auto status = load_experts(load, prefix + "ffn.", config, config.is_hash_layer(l), layer);
+    if (!status.ok()) return status.error();
     weights.layers.push_back(std::move(layer));
   }
   return weights;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/random.h"
 #include "formats/bf16.h"
 
 namespace splitwave {
@@ -36,10 +37,9 @@ std::string first_difference(const OpsArena& got, const OpsArena& want) {
 }
 
 std::uint64_t CaseRandom::bits() {
-  std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ULL);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
+  const std::uint64_t drawn = splitmix64(state_);
+  state_ += k_splitmix64_step;
+  return drawn;
 }
 
 float CaseRandom::normal() {

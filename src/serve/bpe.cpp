@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/random.h"
+
 namespace splitwave::serve {
 namespace {
 
 std::uint64_t pair_key(TokenId left, TokenId right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-}
-
-// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
 }
 
 struct Symbol {
@@ -44,7 +39,7 @@ Bpe::Bpe(const std::array<TokenId, 256>& byte_ids, const std::vector<Merge>& mer
   slots_.resize(std::bit_ceil(2 * merges.size() + 1));
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const std::uint64_t key = pair_key(merges[rank].left, merges[rank].right);
-    std::size_t i = mix(key) & (slots_.size() - 1);
+    std::size_t i = splitmix64(key) & (slots_.size() - 1);
     while (slots_[i].pair != ~std::uint64_t{0} && slots_[i].pair != key) {
       i = (i + 1) & (slots_.size() - 1);
     }
@@ -54,7 +49,7 @@ Bpe::Bpe(const std::array<TokenId, 256>& byte_ids, const std::vector<Merge>& mer
 
 const Bpe::Slot* Bpe::find(TokenId left, TokenId right) const {
   const std::uint64_t key = pair_key(left, right);
-  for (std::size_t i = mix(key) & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
+  for (std::size_t i = splitmix64(key) & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
     if (slots_[i].pair == key) return &slots_[i];
     if (slots_[i].pair == ~std::uint64_t{0}) return nullptr;
   }

@@ -1,5 +1,9 @@
 // What the engine refuses, and that a refusal changes nothing.
+#include <cstring>
+#include <fstream>
+
 #include "model/engine_fixtures.h"
+#include "model/safetensors.h"
 
 namespace splitwave::model {
 namespace {
@@ -16,6 +20,48 @@ TEST(EngineErrors, OptionsOutOfRangeAreRefusedByName) {
   options = small_options();
   options.plan = "target_cta=5";
   EXPECT_FALSE(make_cpu_engine(tiny_checkpoint(), options).ok());
+}
+
+// The tiny checkpoint with one routing entry of layer 0 replaced.
+Expected<std::unique_ptr<Engine>> engine_with_expert(std::int64_t token, int slot,
+                                                     std::int64_t expert) {
+  const auto original = tiny_checkpoint();
+  std::vector<TensorToWrite> tensors;
+  std::vector<std::int64_t> table;
+  for (const Tensor* t : original->tensors()) {
+    const void* data = t->data;
+    if (t->name == "layers.0.ffn.gate.tid2eid") {
+      table.resize(static_cast<std::size_t>(t->bytes / 8));
+      std::memcpy(table.data(), t->data, static_cast<std::size_t>(t->bytes));
+      table[static_cast<std::size_t>(token * t->shape[1] + slot)] =
+          expert == -100 ? table[static_cast<std::size_t>(token * t->shape[1])] : expert;
+      data = table.data();
+    }
+    tensors.push_back({t->name, t->dtype, t->shape, data});
+  }
+  EXPECT_FALSE(table.empty());
+  const test::TempDir dir;
+  EXPECT_TRUE(write_safetensors(dir.file("model.safetensors"), tensors).ok());
+  std::ofstream(dir.file("config.json")) << to_config_json(original->config());
+  auto opened = Checkpoint::open(dir.path().string());
+  EXPECT_TRUE(opened.ok());
+  return make_cpu_engine(std::make_shared<const Checkpoint>(std::move(*opened)), small_options());
+}
+
+TEST(EngineErrors, ARoutingTableMayNameOnlyExpertsThatExistAndEachOnce) {
+  EXPECT_TRUE(engine_with_expert(7, 0, tiny_checkpoint()->config().routed_experts - 1).ok() ||
+              engine_with_expert(7, 0, 0).ok());
+  for (const std::int64_t expert : {std::int64_t{16}, std::int64_t{-1}, std::int64_t{1} << 40}) {
+    const auto engine = engine_with_expert(7, 2, expert);
+    ASSERT_FALSE(engine.ok()) << expert;
+    EXPECT_NE(
+        engine.error().message.find("layers.0.ffn.gate.tid2eid[7, 2] = " + std::to_string(expert)),
+        std::string::npos)
+        << engine.error().message;
+  }
+  const auto twice = engine_with_expert(7, 3, -100);
+  ASSERT_FALSE(twice.ok());
+  EXPECT_NE(twice.error().message.find("must differ"), std::string::npos);
 }
 
 TEST(EngineErrors, AStepThatIsRefusedLeavesTheSequenceAsItWas) {
