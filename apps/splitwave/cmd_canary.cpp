@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "command.h"
 #include "load/canary.h"
+#include "target_options.h"
 
 namespace splitwave::app {
 namespace {
@@ -72,12 +73,7 @@ void add_canary(CLI::App& root, CommandContext& context) {
       root, context, "canary", "does any output depend on what else the server does?",
       "splitwave canary --url http://127.0.0.1:8000 --sessions 240 --concurrency 96 --json");
   load::CanaryOptions& o = a->options;
-  o.target.url = "http://127.0.0.1:8000";
-  command->add_option("--url", o.target.url, "the server, without /v1");
-  command->add_option("--model", o.target.model,
-                      "the model's name; none: the first that /v1/models lists");
-  command->add_option("--api-key", o.target.api_key, "sent as a bearer token")
-      ->envname("OPENAI_API_KEY");
+  add_target_options(*command, o.target);
   command->add_option("--sessions", a->sessions, "tool sessions")->check(CLI::Range(1, 240));
   command->add_option("--needles", a->needles, "texts with a pass phrase")
       ->check(CLI::Range(0, 1000));

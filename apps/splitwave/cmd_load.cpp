@@ -11,6 +11,7 @@
 #include "experiment/trace.h"
 #include "load/load_report.h"
 #include "load/load_run.h"
+#include "target_options.h"
 
 namespace splitwave::app {
 namespace {
@@ -91,12 +92,7 @@ void add_load(CLI::App& root, CommandContext& context) {
       root, context, "load", "measure an OpenAI-compatible server under load",
       "splitwave load --url http://127.0.0.1:8000 --concurrency 1,16,96 --window-s 20 --json");
   load::LoadOptions& o = a->options;
-  o.target.url = "http://127.0.0.1:8000";
-  command->add_option("--url", o.target.url, "the server, without /v1");
-  command->add_option("--model", o.target.model,
-                      "the model's name; none: the first that /v1/models lists");
-  command->add_option("--api-key", o.target.api_key, "sent as a bearer token")
-      ->envname("OPENAI_API_KEY");
+  add_target_options(*command, o.target);
   command
       ->add_option("--concurrency", a->concurrency, "closed loop: requests in flight, a point each")
       ->delimiter(',')
